@@ -1,0 +1,141 @@
+//! What a connection keeps from one receive to the next: an incomplete frame or message.
+
+use crate::frame::{Header, MAX_HEADER_SIZE, Opcode, Role};
+use crate::{Error, Input, Kind, Limits, utf8};
+
+/// An incomplete frame, an incomplete message, or both.
+#[derive(Debug, Default)]
+pub(crate) struct Partial {
+    pub(crate) stage: Stage,
+    /// The received part of a control frame's payload, unmasked; at most 125 bytes.
+    pub(crate) control: Vec<u8>,
+    pub(crate) message: Option<Message>,
+}
+
+/// How far the current frame has come.
+#[derive(Debug, Default)]
+pub(crate) enum Stage {
+    /// Between two frames.
+    #[default]
+    Boundary,
+    Header {
+        bytes: [u8; MAX_HEADER_SIZE],
+        len: usize,
+    },
+    Payload {
+        header: Header,
+        received: u64,
+    },
+}
+
+/// A message of which frames are still to come.
+#[derive(Debug)]
+pub(crate) struct Message {
+    kind: Kind,
+    bytes: Vec<u8>,
+    /// How many of the bytes are known to be valid UTF-8.
+    valid: usize,
+    empty_fragments: u16,
+    /// Nobody will read it: only its framing counts.
+    dropped: bool,
+}
+
+impl Partial {
+    /// Reads a frame's header, part of which may have come before. `None` if it is still not
+    /// complete; then all input is used up and kept.
+    pub(crate) fn header(
+        &mut self,
+        role: Role,
+        input: &mut Input<'_>,
+    ) -> Result<Option<Header>, Error> {
+        let (mut bytes, before) = match self.stage {
+            Stage::Header { bytes, len } => (bytes, len),
+            Stage::Boundary | Stage::Payload { .. } => ([0; MAX_HEADER_SIZE], 0),
+        };
+        let mut len = before;
+        for (to, from) in bytes.iter_mut().skip(before).zip(input.remaining()) {
+            *to = *from;
+            len += 1;
+        }
+        match Header::parse(role, bytes.get(..len).unwrap_or_default())? {
+            Some((header, size)) => {
+                input.skip(size.saturating_sub(before));
+                self.stage = Stage::Boundary;
+                Ok(Some(header))
+            }
+            None => {
+                input.skip(len - before);
+                self.stage = Stage::Header { bytes, len };
+                Ok(None)
+            }
+        }
+    }
+
+    /// Stops keeping the message's bytes, and frees those that were kept.
+    pub(crate) fn drop_message(&mut self) {
+        if let Some(message) = &mut self.message {
+            message.dropped = true;
+            message.bytes = Vec::new();
+        }
+    }
+
+    /// Bytes on the heap, this structure included.
+    pub(crate) fn size(&self) -> usize {
+        let message = self.message.as_ref().map_or(0, |message| message.bytes.capacity());
+        size_of::<Self>() + self.control.capacity() + message
+    }
+}
+
+impl Message {
+    /// A message that begins with a frame of `opcode`, which is text or binary.
+    pub(crate) const fn new(opcode: Opcode, dropped: bool) -> Self {
+        let kind = if matches!(opcode, Opcode::Text) { Kind::Text } else { Kind::Binary };
+        Self { kind, bytes: Vec::new(), valid: 0, empty_fragments: 0, dropped }
+    }
+
+    /// Appends payload bytes of the frame `header`, which will bring `rest` more.
+    pub(crate) fn append(&mut self, header: &Header, bytes: &[u8], rest: u64) -> Result<(), Error> {
+        if header.len == 0 && !header.fin {
+            self.empty_fragments += 1;
+            if self.empty_fragments > Limits::MAX_EMPTY_FRAGMENTS {
+                return Err(Error::TooManyEmptyFragments);
+            }
+        }
+        if self.dropped {
+            return Ok(());
+        }
+        if bytes.len() > self.bytes.capacity() - self.bytes.len() {
+            self.grow(header.fin, bytes.len(), rest);
+        }
+        self.bytes.extend_from_slice(bytes);
+        if self.kind == Kind::Text {
+            self.valid = utf8::check(&self.bytes, self.valid)?;
+        }
+        Ok(())
+    }
+
+    /// Makes room for `len` bytes. Capacity doubles, so it stays below twice what was received;
+    /// in the last frame it goes no further than the message will.
+    fn grow(&mut self, last: bool, len: usize, rest: u64) {
+        let double = len.max(self.bytes.len());
+        let room = if last {
+            double.min(len.saturating_add(usize::try_from(rest).unwrap_or(usize::MAX)))
+        } else {
+            double
+        };
+        self.bytes.reserve_exact(room);
+    }
+
+    /// The whole message. Fails if text ends inside a code point.
+    pub(crate) fn finish(self) -> Result<(Kind, Vec<u8>), Error> {
+        if self.kind == Kind::Text && !self.dropped && self.valid < self.bytes.len() {
+            return Err(Error::InvalidUtf8);
+        }
+        Ok((self.kind, self.bytes))
+    }
+
+    /// Bytes received and kept.
+    pub(crate) const fn len(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+}

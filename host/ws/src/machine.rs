@@ -1,0 +1,347 @@
+//! One connection's protocol state, for both roles.
+
+use crate::assemble::{Message, Partial, Stage};
+use crate::frame::{Header, Opcode, Role};
+use crate::{Error, Input, close, mask};
+
+/// One end of a connection after the handshake.
+///
+/// It owns no buffer: bytes come in an [`Input`] and payloads are lent from there. Only an
+/// incomplete frame or message is kept, on the heap. Idle it is a few bytes.
+///
+/// Pings are not answered here: the caller sees [`Event::Ping`] and decides.
+#[derive(Debug)]
+pub struct Machine {
+    role: Role,
+    state: State,
+    partial: Option<Box<Partial>>,
+}
+
+/// The life of a connection (RFC 6455 §7.1).
+///
+/// ```text
+///            close()               peer's close frame, or error
+///   Open ──────────────► CloseSent ───────────────────┐
+///    │                                                ▼
+///    │ peer's close frame, or error       close()   Closed
+///    └──────────────────► CloseReceived ──────────────┘
+/// ```
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Messages go both ways.
+    Open,
+    /// Our close frame is out and the peer's is awaited. Messages are dropped.
+    CloseSent,
+    /// The peer's close frame came, or the peer broke a rule. Nothing more is read; our close
+    /// frame is still to be sent.
+    CloseReceived,
+    /// Nothing more is read or sent. The server closes the TCP connection.
+    Closed,
+}
+
+/// Whether a message is text or not.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// UTF-8.
+    Text,
+    /// Any bytes.
+    Binary,
+}
+
+/// What a connection takes at most. One value serves all connections.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of payload in one data frame; exactly so many pass.
+    pub max_frame_size: u64,
+    /// Bytes of payload in one message; exactly so many pass. An incomplete message costs up to
+    /// twice the bytes received, whatever was declared.
+    pub max_message_size: u64,
+}
+
+/// What came from the peer.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A whole message.
+    Message {
+        /// Text or binary.
+        kind: Kind,
+        /// Valid UTF-8 if the kind is text.
+        payload: &'a [u8],
+    },
+    /// A ping, at most 125 bytes. It asks for a [pong](crate::frame::pong) with the same payload; of
+    /// several waiting for an answer only the newest need be answered (RFC 6455 §5.5.3).
+    Ping(&'a [u8]),
+    /// A pong, at most 125 bytes; perhaps not asked for.
+    Pong(&'a [u8]),
+    /// The peer's close frame, `None` without a code. The last event. If the state is
+    /// [`State::CloseReceived`] now, answer with [`Machine::close`].
+    Close(Option<close::Frame<'a>>),
+}
+
+impl Machine {
+    /// A connection whose handshake is done.
+    pub const fn new(role: Role) -> Self {
+        Self { role, state: State::Open, partial: None }
+    }
+
+    /// The next event, or `None` when the input is used up.
+    ///
+    /// One event per call, so the caller may stop in between, keep [`Input::remaining`] and go
+    /// on later. A frame that lies whole in the input is lent from there; otherwise its payload
+    /// is gathered, and the input owns it until the next call.
+    ///
+    /// After [`State::CloseSent`] only a close frame is reported. After an error or the peer's
+    /// close frame the rest of the input, and all further input, is dropped unread.
+    pub fn next<'i>(
+        &mut self,
+        limits: &Limits,
+        input: &'i mut Input<'_>,
+    ) -> Result<Option<Event<'i>>, Error> {
+        let opcode = match self.find(limits, input) {
+            Ok(Some(opcode)) => opcode,
+            Ok(None) => return Ok(None),
+            Err(error) => {
+                input.discard();
+                return Err(self.fail(error));
+            }
+        };
+        if opcode == Opcode::Close {
+            input.discard();
+        }
+        let payload = input.payload();
+        Ok(Some(match opcode {
+            Opcode::Text => Event::Message { kind: Kind::Text, payload },
+            Opcode::Binary | Opcode::Continuation => Event::Message { kind: Kind::Binary, payload },
+            Opcode::Ping => Event::Ping(payload),
+            Opcode::Pong => Event::Pong(payload),
+            Opcode::Close => match close::Frame::parse(payload) {
+                Ok(frame) => {
+                    self.stop_reading();
+                    Event::Close(frame)
+                }
+                Err(error) => return Err(self.fail(error)),
+            },
+        }))
+    }
+
+    /// Where the connection stands.
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Bytes on the heap that this connection holds for what is incomplete; 0 if nothing is.
+    pub fn partial_bytes(&self) -> usize {
+        self.partial.as_ref().map_or(0, |partial| partial.size())
+    }
+
+    /// Starts or answers the closing handshake: appends a close frame to `out`. `None` sends an
+    /// empty payload. Returns false, and appends nothing, if a close frame was sent before.
+    ///
+    /// `key` is `None` for a server and a new random masking key for a client.
+    pub fn close(
+        &mut self,
+        frame: Option<close::Frame<'_>>,
+        out: &mut Vec<u8>,
+        key: Option<[u8; 4]>,
+    ) -> bool {
+        self.state = match self.state {
+            State::Open => State::CloseSent,
+            State::CloseReceived => State::Closed,
+            State::CloseSent | State::Closed => return false,
+        };
+        if let Some(partial) = &mut self.partial {
+            partial.drop_message();
+        }
+        let len = frame.map_or(0, |frame| frame.size()) as u64;
+        Header { fin: true, opcode: Opcode::Close, key, len }.encode(out);
+        let start = out.len();
+        if let Some(frame) = frame {
+            frame.encode(out);
+        }
+        if let Some(key) = key {
+            mask::apply(key, 0, out.get_mut(start..).unwrap_or_default());
+        }
+        true
+    }
+
+    /// Parses up to the end of a frame or message that is to be reported. Its payload lies in
+    /// the input then. For a message the opcode is text or binary.
+    fn find(&mut self, limits: &Limits, input: &mut Input<'_>) -> Result<Option<Opcode>, Error> {
+        if !self.state.reads() {
+            input.discard();
+        }
+        while !input.is_empty() {
+            let found = match self.partial.take() {
+                None => self.begin(limits, input)?,
+                Some(partial) => self.resume(partial, limits, input)?,
+            };
+            if let Some(opcode) = found
+                && (self.state == State::Open || opcode == Opcode::Close)
+            {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// A frame while nothing is incomplete.
+    fn begin(&mut self, limits: &Limits, input: &mut Input<'_>) -> Result<Option<Opcode>, Error> {
+        let Some((header, size)) = Header::parse(self.role, input.remaining())? else {
+            return self.resume(Box::default(), limits, input);
+        };
+        input.skip(size);
+        limits.admit(&header, None)?;
+        if header.fin && header.len <= input.remaining().len() as u64 {
+            return self.whole(&header, input).map(Some);
+        }
+        self.gather(Box::default(), header, 0, input)
+    }
+
+    /// A frame while it, or its message, is incomplete.
+    fn resume(
+        &mut self,
+        mut partial: Box<Partial>,
+        limits: &Limits,
+        input: &mut Input<'_>,
+    ) -> Result<Option<Opcode>, Error> {
+        if let Stage::Payload { header, received } = partial.stage {
+            return self.gather(partial, header, received, input);
+        }
+        let Some(header) = partial.header(self.role, input)? else {
+            self.partial = Some(partial);
+            return Ok(None);
+        };
+        limits.admit(&header, partial.message.as_ref())?;
+        let alone = header.opcode.is_control() || (header.fin && partial.message.is_none());
+        if alone && header.len <= input.remaining().len() as u64 {
+            self.keep(partial);
+            return self.whole(&header, input).map(Some);
+        }
+        self.gather(partial, header, 0, input)
+    }
+
+    /// A frame that lies whole in the input and needs no other.
+    fn whole(&self, header: &Header, input: &mut Input<'_>) -> Result<Opcode, Error> {
+        let payload = input.take(header.len, header.key, 0);
+        let text = header.opcode == Opcode::Text && self.state == State::Open;
+        if text && std::str::from_utf8(payload).is_err() {
+            return Err(Error::InvalidUtf8);
+        }
+        Ok(header.opcode)
+    }
+
+    /// Takes what the input has of the frame's payload, of which `received` bytes came before.
+    fn gather(
+        &mut self,
+        mut partial: Box<Partial>,
+        header: Header,
+        received: u64,
+        input: &mut Input<'_>,
+    ) -> Result<Option<Opcode>, Error> {
+        let bytes = input.take(header.len - received, header.key, received);
+        let received = received + bytes.len() as u64;
+        let rest = header.len - received;
+        if header.opcode.is_control() {
+            partial.control.extend_from_slice(bytes);
+        } else {
+            let dropped = self.state != State::Open;
+            let message =
+                partial.message.get_or_insert_with(|| Message::new(header.opcode, dropped));
+            message.append(&header, bytes, rest)?;
+        }
+        if rest > 0 {
+            partial.stage = Stage::Payload { header, received };
+            self.partial = Some(partial);
+            return Ok(None);
+        }
+
+        partial.stage = Stage::Boundary;
+        if header.opcode.is_control() {
+            input.give(std::mem::take(&mut partial.control));
+            self.keep(partial);
+            return Ok(Some(header.opcode));
+        }
+        if header.fin
+            && let Some(message) = partial.message.take()
+        {
+            let (kind, payload) = message.finish()?;
+            input.give(payload);
+            return Ok(Some(kind.into()));
+        }
+        self.partial = Some(partial);
+        Ok(None)
+    }
+
+    /// Keeps what is incomplete between two frames: a message, if there is one.
+    fn keep(&mut self, partial: Box<Partial>) {
+        if partial.message.is_some() {
+            self.partial = Some(partial);
+        }
+    }
+
+    fn fail(&mut self, error: Error) -> Error {
+        self.stop_reading();
+        error
+    }
+
+    fn stop_reading(&mut self) {
+        self.partial = None;
+        self.state = match self.state {
+            State::Open | State::CloseReceived => State::CloseReceived,
+            State::CloseSent | State::Closed => State::Closed,
+        };
+    }
+}
+
+impl State {
+    /// Whether input is still parsed. Otherwise the caller may stop receiving.
+    pub const fn reads(self) -> bool {
+        matches!(self, Self::Open | Self::CloseSent)
+    }
+}
+
+impl Limits {
+    /// Fragments without payload in one message, the last one not counted; exactly so many pass.
+    /// Others are bounded by the message's size, empty ones would be free.
+    pub const MAX_EMPTY_FRAGMENTS: u16 = 1024;
+
+    /// Judges a frame by its header, before any of its payload is kept.
+    fn admit(&self, header: &Header, message: Option<&Message>) -> Result<(), Error> {
+        if header.opcode.is_control() {
+            return Ok(());
+        }
+        let before = match (header.opcode, message) {
+            (Opcode::Continuation, None) => return Err(Error::UnexpectedContinuation),
+            (Opcode::Continuation, Some(message)) => message.len(),
+            (_, Some(_)) => return Err(Error::ExpectedContinuation),
+            (_, None) => 0,
+        };
+        if header.len > self.max_frame_size {
+            let limit = self.max_frame_size;
+            return Err(Error::FrameTooLarge { declared: header.len, limit });
+        }
+        let size = before.saturating_add(header.len);
+        if size > self.max_message_size {
+            return Err(Error::MessageTooLarge { size, limit: self.max_message_size });
+        }
+        Ok(())
+    }
+}
+
+/// 4 MiB each.
+impl Default for Limits {
+    fn default() -> Self {
+        Self { max_frame_size: 4 << 20, max_message_size: 4 << 20 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_machine_is_tiny() {
+        assert!(size_of::<Machine>() <= 24);
+        assert_eq!(Machine::new(Role::Server).partial_bytes(), 0);
+    }
+}
