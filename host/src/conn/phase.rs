@@ -1,0 +1,382 @@
+//! The connection and its phases.
+
+use std::net::{IpAddr, Shutdown};
+
+use mio::net::TcpStream;
+use plugsock_ws::handshake::{HeadBuffer, Refusal};
+
+use super::output::{Flushed, Pieces, Queue, Source};
+use super::session::Session;
+use super::socket::{Received, receive};
+use super::{SlowConsumer, Tick, Turn};
+use crate::listen::Permit;
+use crate::metrics::Counter;
+use crate::outbound::{Commit, Outbox};
+use crate::types::ConnectionId;
+
+/// Messages of the largest size that are read and thrown away after the end of a conversation, at
+/// most: a peer whose message is too large sends it to its end before it looks for an answer.
+const DISCARDED_MESSAGES: u64 = 4;
+
+/// One socket's life. About 150 bytes while idle.
+#[derive(Debug)]
+pub struct Conn {
+    pub(super) id: ConnectionId,
+    pub(super) socket: TcpStream,
+    _permit: Permit,
+    pub(super) phase: Phase,
+    /// What leaves at the end of this turn.
+    pub(super) queue: Queue,
+    /// What the socket did not take.
+    pub(super) outbox: Option<Box<Outbox>>,
+    /// Received but not parsed: the connection's own queue or the host's was full.
+    pub(super) unread: Vec<u8>,
+    pub(super) deadline: Tick,
+    pub(super) last_seen: Tick,
+    /// The socket may have more to read.
+    pub(super) readable: bool,
+    /// The peer will send no more than is there to read.
+    ended: bool,
+    /// Why it is not read, if it is not.
+    pub(super) stalled: Stalled,
+}
+
+/// Where a connection is in its life.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// The head of the request is on its way.
+    Handshake(Box<HeadBuffer>),
+    /// A plain request waits for its response.
+    Responding,
+    /// Messages go both ways, or the closing handshake is under way.
+    Open(Session),
+    /// Both sides have said goodbye: the socket goes as soon as what waits is written. The server
+    /// is the one to close it (RFC 6455 §7.1.1), and nothing that it loses was legal to send.
+    Departing,
+    /// All is said. What waits is still written, then our side of the TCP connection is closed,
+    /// and what the peer still sends is read and thrown away, so that no reset overtakes our last
+    /// words.
+    Lingering {
+        /// Whether our side is closed.
+        half_closed: bool,
+        /// Bytes that may still be thrown away.
+        discard: u32,
+    },
+    /// The socket can go.
+    Gone,
+}
+
+/// Why a connection is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stalled {
+    No,
+    /// It has enough messages waiting, or does not read what it is sent.
+    ByItself,
+    /// The whole host has enough.
+    ByHost,
+}
+
+impl Conn {
+    /// A connection that was just accepted.
+    #[must_use]
+    pub fn new(socket: TcpStream, id: ConnectionId, permit: Permit, turn: &Turn<'_>) -> Self {
+        Self {
+            id,
+            socket,
+            _permit: permit,
+            phase: Phase::Handshake(Box::default()),
+            queue: Queue::EMPTY,
+            outbox: None,
+            unread: Vec::new(),
+            deadline: turn.now.after(turn.env.config.handshake_timeout),
+            last_seen: turn.now,
+            readable: false,
+            ended: false,
+            stalled: Stalled::No,
+        }
+    }
+
+    /// A connection that gets a refusal whatever it asks for.
+    pub fn refuse(&mut self, refusal: &Refusal, turn: &mut Turn<'_>) {
+        turn.count(Counter::Refused);
+        turn.pieces.put(&mut self.queue, Source::Control, |out| refusal.write(out));
+        self.linger(turn);
+    }
+
+    /// The socket may have something to read: one receive into the shard's buffer. `ended` says
+    /// that the peer will send no more, so that the end is read even behind a short read.
+    pub fn read(&mut self, ended: bool, buffer: &mut [u8], turn: &mut Turn<'_>) {
+        self.readable = true;
+        self.ended |= ended;
+        if self.stalled != Stalled::No || matches!(self.phase, Phase::Gone) {
+            return;
+        }
+        if !self.unread.is_empty() {
+            return self.resume(turn);
+        }
+        match receive(&mut self.socket, buffer) {
+            Ok(Received::Bytes(n, more)) => {
+                self.readable = more || self.ended;
+                self.last_seen = turn.now;
+                self.receive(&mut buffer[..n], turn);
+            }
+            Ok(Received::Nothing) => self.readable = false,
+            Ok(Received::End) => self.end(turn),
+            Err(error) => {
+                tracing::debug!(conn = %self.id, %error, "connection lost");
+                self.lose(turn);
+            }
+        }
+    }
+
+    /// Bytes from the peer.
+    pub(super) fn receive(&mut self, bytes: &mut [u8], turn: &mut Turn<'_>) {
+        match &mut self.phase {
+            Phase::Handshake(_) => self.shake_hands(bytes, turn),
+            Phase::Open(_) => self.receive_frames(bytes, turn),
+            Phase::Lingering { discard, .. } => {
+                let n = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+                *discard = discard.saturating_sub(n);
+                if *discard == 0 {
+                    self.phase = Phase::Gone;
+                }
+            }
+            // A second request behind the first is not served: the connection ends with the
+            // first response, which says so.
+            Phase::Responding | Phase::Departing | Phase::Gone => {}
+        }
+    }
+
+    /// Something that stood in the way of reading may have gone: goes on with what is unread.
+    pub fn resume(&mut self, turn: &mut Turn<'_>) {
+        self.stalled = self.find_stall(turn);
+        if self.stalled == Stalled::No && !self.unread.is_empty() {
+            let mut unread = std::mem::take(&mut self.unread);
+            self.receive(&mut unread, turn);
+        }
+    }
+
+    /// Whether the shard should call [`Conn::read`] again without an event.
+    #[must_use]
+    pub fn wants_to_read(&self) -> bool {
+        self.readable && self.stalled == Stalled::No && !matches!(self.phase, Phase::Gone)
+    }
+
+    /// Whether it waits for room in the host's queues.
+    #[must_use]
+    pub fn waits_for_room(&self) -> bool {
+        self.stalled == Stalled::ByHost
+    }
+
+    /// The socket takes bytes again.
+    pub fn write_out(&mut self, turn: &mut Turn<'_>) {
+        let Some(outbox) = &mut self.outbox else { return };
+        match outbox.write_to(&mut self.socket) {
+            Ok(0) => {}
+            Ok(_) => {
+                self.last_seen = turn.now;
+                self.note_outbox(turn);
+            }
+            Err(error) => {
+                tracing::debug!(conn = %self.id, %error, "connection lost");
+                self.lose(turn);
+            }
+        }
+    }
+
+    /// Whether something waits to leave at the end of the turn.
+    #[must_use]
+    pub fn wants_to_flush(&self) -> bool {
+        !self.queue.is_empty() || self.has_said_all()
+    }
+
+    /// Notes messages for the end of the turn: whole frames in the turn's commit.
+    pub fn push(&mut self, commit: u32, at: u32, len: u32, pieces: &mut Pieces) {
+        if self.may_send() {
+            self.queue.push(pieces, Source::Commit(commit), at, len);
+        }
+    }
+
+    /// Writes what was noted in this turn, in one call if the socket takes it.
+    pub fn flush(&mut self, commits: &[Commit], turn: &mut Turn<'_>) {
+        let queue = std::mem::replace(&mut self.queue, Queue::EMPTY);
+        if !queue.is_empty() && !matches!(self.phase, Phase::Gone) {
+            let rest = if self.outbox.is_some() {
+                Some((Pieces::first(queue), 0))
+            } else {
+                match turn.pieces.write(queue, commits, &mut self.socket) {
+                    Ok(rest) => rest,
+                    Err(error) => {
+                        tracing::debug!(conn = %self.id, %error, "connection lost");
+                        return self.lose(turn);
+                    }
+                }
+            };
+            if let Some((from, skip)) = rest {
+                self.keep(from, skip, commits, turn);
+            }
+        }
+        if self.has_said_all() {
+            self.shut();
+        }
+    }
+
+    /// The socket reports an error; nothing can be read or written any more.
+    pub fn fail(&mut self, turn: &mut Turn<'_>) {
+        if let Ok(Some(error)) = self.socket.take_error() {
+            tracing::debug!(conn = %self.id, %error, "connection lost");
+        }
+        self.lose(turn);
+    }
+
+    /// The deadline has passed.
+    pub fn expire(&mut self, turn: &mut Turn<'_>) {
+        match &self.phase {
+            Phase::Handshake(_) => {
+                turn.count(Counter::Refused);
+                tracing::debug!(conn = %self.id, "handshake timed out");
+                self.phase = Phase::Gone;
+            }
+            Phase::Open(_) => self.check_health(turn),
+            Phase::Responding | Phase::Departing | Phase::Lingering { .. } => {
+                self.phase = Phase::Gone;
+            }
+            Phase::Gone => {}
+        }
+    }
+
+    /// A plain response; the connection ends behind it.
+    pub fn respond(&mut self, commit: u32, at: u32, len: u32, turn: &mut Turn<'_>) {
+        if matches!(self.phase, Phase::Responding) {
+            self.queue.push(turn.pieces, Source::Commit(commit), at, len);
+            self.linger(turn);
+        }
+    }
+
+    /// When the shard should call [`Conn::expire`].
+    #[must_use]
+    pub fn deadline(&self) -> Tick {
+        self.deadline
+    }
+
+    /// Whether the shard can drop it.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        matches!(self.phase, Phase::Gone)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn id(&self) -> ConnectionId {
+        self.id
+    }
+
+    /// Where the peer's packets come from.
+    #[must_use]
+    pub fn peer(&self) -> Option<IpAddr> {
+        self.socket.peer_addr().ok().map(|address| address.ip().to_canonical())
+    }
+
+    /// For the shard's poll.
+    pub fn socket(&mut self) -> &mut TcpStream {
+        &mut self.socket
+    }
+
+    /// All is said: what is noted still leaves.
+    pub(super) fn linger(&mut self, turn: &Turn<'_>) {
+        self.deadline = turn.now.after(turn.env.config.close_timeout);
+        let most = turn.env.config.max_message_size.saturating_mul(DISCARDED_MESSAGES).max(1 << 20);
+        let discard = u32::try_from(most).unwrap_or(u32::MAX);
+        self.phase = Phase::Lingering { half_closed: false, discard };
+        self.stalled = Stalled::No;
+        self.unread = Vec::new();
+    }
+
+    /// All is said on both sides: what is noted still leaves.
+    pub(super) fn depart(&mut self, turn: &Turn<'_>) {
+        self.linger(turn);
+        self.phase = Phase::Departing;
+    }
+
+    /// The peer will send no more. A plain response that it still waits for leaves first.
+    fn end(&mut self, turn: &mut Turn<'_>) {
+        let waits = match self.phase {
+            Phase::Responding => true,
+            Phase::Departing | Phase::Lingering { .. } => {
+                self.outbox.is_some() || !self.queue.is_empty()
+            }
+            Phase::Handshake(_) | Phase::Open(_) | Phase::Gone => false,
+        };
+        if waits {
+            self.readable = false;
+        } else {
+            self.lose(turn);
+        }
+    }
+
+    /// The TCP connection has failed, or the peer has ended it.
+    pub(super) fn lose(&mut self, turn: &mut Turn<'_>) {
+        if matches!(self.phase, Phase::Open(_)) {
+            self.end_session(turn);
+        }
+        self.outbox = None;
+        self.unread = Vec::new();
+        self.phase = Phase::Gone;
+    }
+
+    /// Keeps what the socket did not take, within bounds.
+    fn keep(&mut self, from: u32, skip: usize, commits: &[Commit], turn: &mut Turn<'_>) {
+        let (limit, policy) = (turn.env.config.outbox_size, turn.env.config.slow_consumer);
+        let outbox = self.outbox.get_or_insert_default();
+        let (mut from, mut skip) = (from, skip);
+        while let Flushed::Full(first) = turn.pieces.keep(from, skip, commits, outbox, limit) {
+            turn.count(Counter::SlowConsumers);
+            (from, skip) = (first, 0);
+            match policy {
+                SlowConsumer::DropOldest if outbox.drop_oldest(limit) > 0 => {}
+                SlowConsumer::DropOldest | SlowConsumer::DropNewest => {
+                    turn.pieces.keep_control(from, commits, outbox);
+                    break;
+                }
+                SlowConsumer::Close => {
+                    outbox.drop_all();
+                    self.fail_slow(turn);
+                    break;
+                }
+            }
+        }
+        self.note_outbox(turn);
+    }
+
+    /// Says what waits, and reads on if little does.
+    fn note_outbox(&mut self, turn: &mut Turn<'_>) {
+        let waiting = self.outbox.as_ref().map_or(0, |outbox| outbox.len());
+        if waiting == 0 {
+            self.outbox = None;
+        }
+        turn.env.shared.directory.set_buffered(self.id, waiting);
+        if self.stalled == Stalled::ByItself && waiting <= turn.env.config.outbox_size / 4 {
+            self.resume(turn);
+        }
+    }
+
+    /// Nothing waits to be written, and nothing more will.
+    fn has_said_all(&self) -> bool {
+        let ends =
+            matches!(self.phase, Phase::Departing | Phase::Lingering { half_closed: false, .. });
+        ends && self.outbox.is_none()
+    }
+
+    /// Closes our side, or both if the peer has said all too.
+    fn shut(&mut self) {
+        match &mut self.phase {
+            Phase::Lingering { half_closed, .. }
+                if self.socket.shutdown(Shutdown::Write).is_ok() =>
+            {
+                *half_closed = true;
+                self.readable = true;
+            }
+            _ => self.phase = Phase::Gone,
+        }
+    }
+}

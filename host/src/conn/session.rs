@@ -1,0 +1,307 @@
+//! An open connection: messages in, the closing handshake, heartbeats.
+
+use plugsock_ws::close::{Code, Frame};
+use plugsock_ws::handshake::Refusal;
+use plugsock_ws::{Event, Input, Machine, Role, State, frame};
+
+use super::Turn;
+use super::output::Source;
+use super::phase::{Conn, Phase, Stalled};
+use super::route::Target;
+use super::upgrade::RETRY_AFTER_S;
+use crate::metrics::Counter;
+use crate::types::PluginId;
+
+/// Payload bytes of one connection that may wait for a worker; one message always may.
+const MAX_PENDING_BYTES: u32 = 256 * 1024;
+
+/// What an open connection has besides its socket.
+#[derive(Debug)]
+pub(super) struct Session {
+    machine: Machine,
+    target: Target,
+    /// Events that the workers have not handled yet, and their payload bytes.
+    pub(super) pending: u32,
+    pending_bytes: u32,
+    /// Why it ends: the first close frame, whoever sent it.
+    cause: Option<Box<Cause>>,
+    /// A ping is out and nothing has come since.
+    pinged: bool,
+    /// The peer's close frame has come: nothing will follow it.
+    peer_closed: bool,
+}
+
+#[derive(Debug)]
+struct Cause {
+    code: u16,
+    reason: String,
+}
+
+impl Session {
+    pub(super) fn new(target: Target) -> Self {
+        Self {
+            machine: Machine::new(Role::Server),
+            target,
+            pending: 0,
+            pending_bytes: 0,
+            cause: None,
+            pinged: false,
+            peer_closed: false,
+        }
+    }
+
+    fn set_cause(&mut self, code: u16, reason: &str) {
+        if self.cause.is_none() {
+            self.cause = Some(Box::new(Cause { code, reason: reason.to_owned() }));
+        }
+    }
+}
+
+impl Conn {
+    /// Frames from the peer. Stops where the workers have enough, and keeps the rest.
+    pub(super) fn receive_frames(&mut self, bytes: &mut [u8], turn: &mut Turn<'_>) {
+        let mut input = Input::new(bytes);
+        while !input.is_empty() {
+            self.stalled = self.find_stall(turn);
+            if self.stalled != Stalled::No {
+                self.unread = input.remaining().to_vec();
+                return;
+            }
+            let Phase::Open(session) = &mut self.phase else { return };
+            session.pinged = false;
+            match session.machine.next(&turn.env.limits, &mut input) {
+                Ok(None) => {}
+                Ok(Some(Event::Message { kind, payload })) => {
+                    turn.count(Counter::MessagesIn);
+                    match session.target {
+                        Target::Plugin { plugin, sequence } => {
+                            session.pending += 1;
+                            session.pending_bytes +=
+                                u32::try_from(payload.len()).unwrap_or(u32::MAX);
+                            turn.batch.message(self.id, plugin, sequence, kind, payload);
+                            turn.submit_if_full();
+                        }
+                        Target::BuiltinEcho => {
+                            let put = |out: &mut Vec<u8>| frame::encode(kind, payload, out);
+                            turn.pieces.put(&mut self.queue, Source::Scratch, put);
+                        }
+                    }
+                }
+                Ok(Some(Event::Ping(payload))) => {
+                    let pong = |out: &mut Vec<u8>| {
+                        // Never too long: it came as a ping.
+                        let _ = frame::pong(payload, out);
+                    };
+                    match &mut self.outbox {
+                        None => turn.pieces.put(&mut self.queue, Source::Control, pong),
+                        Some(outbox) => {
+                            let mut frame = Vec::new();
+                            pong(&mut frame);
+                            outbox.set_pong(frame);
+                        }
+                    }
+                }
+                Ok(Some(Event::Pong(_))) => {}
+                Ok(Some(Event::Close(frame))) => {
+                    let (code, reason) =
+                        frame.map_or((NO_STATUS, ""), |frame| (frame.code().get(), frame.reason()));
+                    session.set_cause(code, reason);
+                    session.peer_closed = true;
+                    return self.answer_close(turn);
+                }
+                Err(error) => {
+                    tracing::debug!(conn = %self.id, %error, "the peer broke the protocol");
+                    let reason = error.to_string();
+                    let frame = Frame::truncated(error.close_code(), &reason);
+                    return self.send_close(Some(frame), turn);
+                }
+            }
+        }
+    }
+
+    /// Workers have handled some of the connection's events.
+    pub fn handled(&mut self, events: u32, bytes: u32, turn: &mut Turn<'_>) {
+        let Phase::Open(session) = &mut self.phase else { return };
+        session.pending = session.pending.saturating_sub(events);
+        session.pending_bytes = session.pending_bytes.saturating_sub(bytes);
+        if session.machine.state() == State::CloseReceived {
+            self.answer_close(turn);
+        } else if self.stalled == Stalled::ByItself
+            && session.pending <= u32::from(turn.env.config.queue_per_connection) / 2
+        {
+            self.resume(turn);
+        }
+    }
+
+    /// Starts the closing handshake, behind all that was pushed before.
+    pub fn close(&mut self, code: u16, reason: &str, turn: &mut Turn<'_>) {
+        let Some(code) = Code::new(code) else { return };
+        self.send_close(Some(Frame::truncated(code, reason)), turn);
+    }
+
+    /// Joins a channel of its plugin.
+    pub fn subscribe(&mut self, channel: &str, turn: &mut Turn<'_>) {
+        if let Some(plugin) = self.plugin_that_sends() {
+            turn.topics.subscribe(&turn.env.shared, self.id.slot(), plugin, channel);
+        }
+    }
+
+    /// Leaves a channel of its plugin.
+    pub fn unsubscribe(&mut self, channel: &str, turn: &mut Turn<'_>) {
+        if let Some(plugin) = self.plugin_that_sends() {
+            turn.topics.unsubscribe(&turn.env.shared, self.id.slot(), plugin, channel);
+        }
+    }
+
+    /// Whether it is open for what this plugin sends.
+    #[must_use]
+    pub fn serves(&self, plugin: PluginId) -> bool {
+        self.plugin_that_sends() == Some(plugin)
+    }
+
+    /// Whether messages may still leave: our close frame has not.
+    pub(super) fn may_send(&self) -> bool {
+        let Phase::Open(session) = &self.phase else { return false };
+        matches!(session.machine.state(), State::Open | State::CloseReceived)
+    }
+
+    fn plugin_that_sends(&self) -> Option<PluginId> {
+        let Phase::Open(session) = &self.phase else { return None };
+        match session.target {
+            Target::Plugin { plugin, .. } if self.may_send() => Some(plugin),
+            Target::Plugin { .. } | Target::BuiltinEcho => None,
+        }
+    }
+
+    /// The host stops or restarts: one more goes.
+    pub fn stop(&mut self, turn: &mut Turn<'_>) {
+        match self.phase {
+            Phase::Open(_) => self.close(Code::GOING_AWAY.get(), "the host stops", turn),
+            Phase::Handshake(_) => {
+                self.refuse(&Refusal::unavailable("The host stops.", RETRY_AFTER_S), turn);
+            }
+            Phase::Responding | Phase::Departing | Phase::Lingering { .. } | Phase::Gone => {}
+        }
+    }
+
+    /// The peer does not read what it is sent.
+    pub(super) fn fail_slow(&mut self, turn: &mut Turn<'_>) {
+        let frame = Frame::truncated(Code::POLICY, "messages were not read in time");
+        self.send_close(Some(frame), turn);
+    }
+
+    /// The peer's close frame is answered when everything that came before it has been handled.
+    fn answer_close(&mut self, turn: &mut Turn<'_>) {
+        let Phase::Open(session) = &self.phase else { return };
+        if session.pending > 0 {
+            self.deadline = turn.now.after(turn.env.config.close_timeout);
+            return;
+        }
+        let code = session.cause.as_ref().and_then(|cause| Code::new(cause.code));
+        self.send_close(code.map(Frame::bare), turn);
+    }
+
+    /// Sends our close frame, unless that was done, and goes on from there.
+    fn send_close(&mut self, frame: Option<Frame<'_>>, turn: &mut Turn<'_>) {
+        let Phase::Open(session) = &mut self.phase else { return };
+        if let Some(frame) = frame {
+            session.set_cause(frame.code().get(), frame.reason());
+        }
+        let machine = &mut session.machine;
+        turn.pieces.put(&mut self.queue, Source::Control, |out| {
+            machine.close(frame, out, None);
+        });
+        turn.env.shared.directory.close(self.id);
+        match session.machine.state() {
+            State::Closed => self.end_session(turn),
+            _ => self.deadline = turn.now.after(turn.env.config.close_timeout),
+        }
+    }
+
+    /// Nothing more is handled. The workers are told, once, and the socket lingers.
+    pub(super) fn end_session(&mut self, turn: &mut Turn<'_>) {
+        let Phase::Open(session) = &mut self.phase else { return };
+        let peer_closed = session.peer_closed;
+        turn.count(Counter::Closed);
+        turn.env.shared.directory.close(self.id);
+        if let Target::Plugin { plugin, sequence } = session.target {
+            turn.topics.leave_all(&turn.env.shared, self.id.slot());
+            let cause = session.cause.take();
+            let (code, reason) =
+                cause.as_ref().map_or((ABNORMAL, ""), |cause| (cause.code, &*cause.reason));
+            turn.batch.close(self.id, plugin, sequence, code, reason);
+            turn.submit_if_full();
+        }
+        if peer_closed {
+            self.depart(turn);
+        } else {
+            self.linger(turn);
+        }
+    }
+
+    /// Whether more may be parsed, and if not, why. A connection that is closing is always read.
+    pub(super) fn find_stall(&self, turn: &Turn<'_>) -> Stalled {
+        let Phase::Open(session) = &self.phase else { return Stalled::No };
+        if session.machine.state() != State::Open {
+            return Stalled::No;
+        }
+        let (env, batch) = (turn.env, &turn.batch);
+        let enough = session.pending >= u32::from(env.config.queue_per_connection)
+            || session.pending_bytes >= MAX_PENDING_BYTES
+            || self.reads_too_slowly(turn);
+        if enough {
+            Stalled::ByItself
+        } else if env.inbound.room().is_full(batch.messages(), batch.bytes()) {
+            Stalled::ByHost
+        } else {
+            Stalled::No
+        }
+    }
+
+    /// The outbox is half full: whoever does not read what it is sent is not read either.
+    fn reads_too_slowly(&self, turn: &Turn<'_>) -> bool {
+        let waiting = self.outbox.as_ref().map_or(0, |outbox| outbox.len());
+        waiting > turn.env.config.outbox_size / 2
+    }
+
+    /// The deadline has passed: of the closing handshake, or of the heartbeat.
+    pub(super) fn check_health(&mut self, turn: &mut Turn<'_>) {
+        let Phase::Open(session) = &mut self.phase else { return };
+        match session.machine.state() {
+            State::Open => {}
+            State::CloseReceived if session.pending > 0 => {
+                // The handlers take too long: the peer is answered without them.
+                session.pending = 0;
+                return self.answer_close(turn);
+            }
+            _ => return self.lose(turn),
+        }
+        let Some(heartbeat) = turn.env.config.heartbeat else {
+            self.deadline = super::Tick::NEVER;
+            return;
+        };
+        let silent = session.pinged && self.last_seen.after(heartbeat.timeout) <= turn.now;
+        // While we do not read, silence is our own doing, unless it is the peer that does not.
+        if silent && (self.stalled == Stalled::No || self.reads_too_slowly(turn)) {
+            tracing::debug!(conn = %self.id, "the peer is silent");
+            return self.lose(turn);
+        }
+        if let Phase::Open(session) = &mut self.phase {
+            session.pinged = true;
+        }
+        if self.outbox.is_none() {
+            let ping = |out: &mut Vec<u8>| {
+                let _ = frame::ping(&[], out);
+            };
+            turn.pieces.put(&mut self.queue, Source::Control, ping);
+        }
+        let timeout = self.last_seen.after(heartbeat.timeout);
+        let next = turn.now.after(heartbeat.interval);
+        self.deadline = if timeout > turn.now { next.min(timeout) } else { next };
+    }
+}
+
+/// What the application sees where the peer's close frame had no code (RFC 6455 §7.1.5).
+const NO_STATUS: u16 = 1005;
+/// What the application sees where no close frame was sent (RFC 6455 §7.1.5).
+const ABNORMAL: u16 = 1006;

@@ -1,0 +1,133 @@
+//! From the request's bytes to an open connection, or a refusal.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use plugsock_ws::handshake::{self, Progress, Refusal, Upgrade, choose_subprotocol};
+
+use super::output::Source;
+use super::phase::{Conn, Phase};
+use super::route::{Route, Target};
+use super::session::Session;
+use super::{Tick, Turn};
+use crate::metrics::Counter;
+use crate::types::{ConnectionId, Header, Request};
+
+/// What a good request leads to.
+enum Granted<'a> {
+    Upgrade(&'a Route),
+    Page,
+}
+
+/// Seconds after which a client may try again where we are full.
+pub(super) const RETRY_AFTER_S: u32 = 5;
+
+impl Conn {
+    /// More of the request's head; what follows it are frames already.
+    pub(super) fn shake_hands(&mut self, bytes: &mut [u8], turn: &mut Turn<'_>) {
+        let (id, peer) = (self.id, self.peer());
+        let Phase::Handshake(head) = &mut self.phase else { return };
+        let consumed = match head.push(&turn.env.head_limits, bytes) {
+            Ok(Progress::Partial) => return,
+            Ok(Progress::Complete { consumed }) => consumed,
+            Err(refusal) => return self.refuse(&refusal, turn),
+        };
+        let mut response = Vec::new();
+        match answer(head, id, peer, turn, &mut response) {
+            Err(refusal) => self.refuse(&refusal, turn),
+            Ok(Granted::Page) => {
+                self.phase = Phase::Responding;
+                self.deadline = turn.now.after(turn.env.config.handshake_timeout);
+            }
+            Ok(Granted::Upgrade(route)) => {
+                let out = |out: &mut Vec<u8>| out.extend_from_slice(&response);
+                turn.pieces.put(&mut self.queue, Source::Control, out);
+                self.open(route.target, turn);
+                self.receive_frames(&mut bytes[consumed..], turn);
+            }
+        }
+    }
+
+    fn open(&mut self, target: Target, turn: &mut Turn<'_>) {
+        turn.count(Counter::Opened);
+        let mut session = Session::new(target);
+        if let Target::Plugin { plugin, sequence } = target {
+            turn.env.shared.directory.open(self.id, plugin);
+            turn.batch.open(self.id, plugin, sequence);
+            session.pending = 1;
+            turn.submit_if_full();
+        }
+        self.phase = Phase::Open(session);
+        self.deadline = first_ping(self.id, turn);
+    }
+}
+
+/// Judges the request. For an upgrade, appends the response.
+fn answer<'a>(
+    head: &handshake::HeadBuffer,
+    id: ConnectionId,
+    peer: Option<IpAddr>,
+    turn: &Turn<'a>,
+    response: &mut Vec<u8>,
+) -> Result<Granted<'a>, Refusal> {
+    let env = turn.env;
+    let request = head.request()?;
+    let route = env.routes.find(request.path());
+    let pages = env.pages.as_ref().filter(|pages| pages.matches(request.path()));
+    let asks_upgrade = request.has_token("upgrade", "websocket");
+    if let Some(pages) = pages
+        && !asks_upgrade
+        && route.is_none()
+    {
+        let taken = pages.request(id, request.method(), request.path());
+        let busy = || Refusal::unavailable("Too many requests at once.", RETRY_AFTER_S);
+        return if taken { Ok(Granted::Page) } else { Err(busy()) };
+    }
+    let route = route.ok_or_else(Refusal::not_found)?;
+    let upgrade = Upgrade::from_request(&request)?.ok_or_else(Refusal::upgrade_required)?;
+    if let Some(origin) = upgrade.origin() {
+        let allowed = &env.config.allowed_origins;
+        if !allowed.is_empty() && !allowed.iter().any(|one| one.eq_ignore_ascii_case(origin)) {
+            return Err(Refusal::forbidden("This origin may not connect."));
+        }
+    }
+    let subprotocol = choose_subprotocol(upgrade.subprotocols(), &route.subprotocols);
+    if route.require_subprotocol && subprotocol.is_none() {
+        return Err(Refusal::bad_request("None of the offered subprotocols is spoken here."));
+    }
+    handshake::accept(&upgrade.key(), subprotocol, &[], response)
+        .map_err(|_| Refusal::bad_request("The subprotocol cannot be answered."))?;
+    if let Target::Plugin { plugin, .. } = route.target
+        && env.shared.wishes.any(plugin)
+    {
+        let wanted = env.shared.wishes.request(plugin);
+        let request = wanted.then(|| Arc::new(describe(&upgrade, peer)));
+        env.shared.notes.begin(id, plugin, request);
+    }
+    Ok(Granted::Upgrade(route))
+}
+
+fn describe(upgrade: &Upgrade<'_>, peer: Option<IpAddr>) -> Request {
+    let request = upgrade.request();
+    let header = |field: handshake::Field<'_>| Header {
+        name: field.name().to_ascii_lowercase(),
+        value: field.value().to_vec(),
+    };
+    Request {
+        path: request.path().to_owned(),
+        query: request.query().map(str::to_owned),
+        headers: request.fields().map(header).collect(),
+        client_address: peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        secure: false,
+        subprotocols: upgrade.subprotocols().iter().map(|&name| name.to_owned()).collect(),
+    }
+}
+
+/// Spread over the whole interval, so that clients who came at once are not pinged at once.
+fn first_ping(id: ConnectionId, turn: &Turn<'_>) -> Tick {
+    let Some(heartbeat) = turn.env.config.heartbeat else { return Tick::NEVER };
+    let interval = Tick(0).after(heartbeat.interval).0.max(1);
+    let spread = id.to_u64().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    let part = (spread * u64::from(interval)) >> 32;
+    Tick(turn.now.0.saturating_add(1 + u32::try_from(part).unwrap_or(interval)))
+}

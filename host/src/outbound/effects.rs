@@ -1,0 +1,291 @@
+//! What one call of a handler has asked for so far.
+
+use std::sync::Arc;
+
+use plugsock_ws::{close, frame};
+
+use super::{Commit, Entry, Outgoing, Shared};
+use crate::types::{ConnectionId, Kind, PluginId, Request};
+
+/// Bytes of messages, names and reasons that one call may ask for, unless one message is larger.
+const BUDGET_BYTES: usize = 16 * 1024 * 1024;
+/// Effects that one call may ask for.
+const BUDGET_EFFECTS: usize = 65_536;
+/// Bytes of a channel's name, at most.
+const MAX_CHANNEL: usize = 255;
+/// Bytes of an attachment, at most.
+const MAX_ATTACHMENT: usize = 16 * 1024;
+
+/// Collects a call's effects; nothing leaves before [`Outgoing::absorb`] takes them.
+#[derive(Debug)]
+pub struct Effects {
+    shared: Arc<Shared>,
+    plugin: PluginId,
+    max_message: usize,
+    pub(super) commit: Commit,
+    pub(super) attachments: Vec<(ConnectionId, Arc<[u8]>)>,
+}
+
+/// Why an effect was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The connection is closed, closing, or another plugin's.
+    NotOpen,
+    /// Larger than its limit.
+    TooLarge,
+    /// The call's budget of effects is used up.
+    OverBudget,
+    /// Not a close code that an application may send.
+    InvalidCode,
+}
+
+impl Effects {
+    /// Empty. Messages may have `max_message` bytes.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>, max_message: usize) -> Self {
+        let commit = Commit::default();
+        Self { shared, plugin: PluginId(0), max_message, commit, attachments: Vec::new() }
+    }
+
+    /// Empties it for a call of this plugin.
+    pub fn begin(&mut self, plugin: PluginId) {
+        self.plugin = plugin;
+        self.clear();
+    }
+
+    /// Forgets all that was asked for: the call failed.
+    pub fn clear(&mut self) {
+        self.commit.clear();
+        self.attachments.clear();
+    }
+
+    /// One message to one connection.
+    ///
+    /// # Errors
+    /// [`Refused::NotOpen`] and the limits.
+    pub fn send(&mut self, conn: ConnectionId, kind: Kind, payload: &[u8]) -> Result<(), Refused> {
+        self.check_open(conn)?;
+        let (at, len) = self.put_frame(kind, payload)?;
+        self.commit.push_send(conn, at, len);
+        Ok(())
+    }
+
+    /// The closing handshake, behind all that was sent before.
+    ///
+    /// # Errors
+    /// [`Refused::NotOpen`], [`Refused::InvalidCode`], and [`Refused::TooLarge`] for a reason of
+    /// more than 123 bytes.
+    pub fn close(&mut self, conn: ConnectionId, code: u16, reason: &str) -> Result<(), Refused> {
+        self.check_open(conn)?;
+        if !close::is_valid_on_wire(code) {
+            return Err(Refused::InvalidCode);
+        }
+        if reason.len() > close::MAX_REASON_SIZE {
+            return Err(Refused::TooLarge);
+        }
+        let (at, len) = self.put_name(reason)?;
+        self.commit.entries.push(Entry::Close { conn, code, at, len });
+        Ok(())
+    }
+
+    /// Membership in a channel.
+    ///
+    /// # Errors
+    /// [`Refused::NotOpen`], and [`Refused::TooLarge`] for a name of 0 or over 255 bytes.
+    pub fn subscribe(&mut self, conn: ConnectionId, channel: &str) -> Result<(), Refused> {
+        self.check_open(conn)?;
+        let (at, len) = self.put_channel(channel)?;
+        self.commit.entries.push(Entry::Subscribe { conn, at, len });
+        Ok(())
+    }
+
+    /// The end of a membership.
+    ///
+    /// # Errors
+    /// As [`Effects::subscribe`].
+    pub fn unsubscribe(&mut self, conn: ConnectionId, channel: &str) -> Result<(), Refused> {
+        self.check_open(conn)?;
+        let (at, len) = self.put_channel(channel)?;
+        self.commit.entries.push(Entry::Unsubscribe { conn, at, len });
+        Ok(())
+    }
+
+    /// One message to all subscribers but `except`.
+    ///
+    /// # Errors
+    /// The limits.
+    pub fn publish(
+        &mut self,
+        channel: &str,
+        kind: Kind,
+        payload: &[u8],
+        except: Option<ConnectionId>,
+    ) -> Result<(), Refused> {
+        let (at, name) = self.put_channel(channel)?;
+        let frame = self.put_frame(kind, payload);
+        let (_, len) = frame.inspect_err(|_| self.commit.bytes.truncate(at as usize))?;
+        let plugin = self.plugin;
+        self.commit.entries.push(Entry::Publish { except, plugin, name, at, len });
+        Ok(())
+    }
+
+    /// One message to all connections of the plugin.
+    ///
+    /// # Errors
+    /// The limits.
+    pub fn broadcast(&mut self, kind: Kind, payload: &[u8]) -> Result<(), Refused> {
+        let (at, len) = self.put_frame(kind, payload)?;
+        self.commit.entries.push(Entry::Broadcast { plugin: self.plugin, at, len });
+        Ok(())
+    }
+
+    /// Replaces the connection's attachment.
+    ///
+    /// # Errors
+    /// [`Refused::NotOpen`], and [`Refused::TooLarge`] above 16 KiB.
+    pub fn set_attachment(&mut self, conn: ConnectionId, bytes: &[u8]) -> Result<(), Refused> {
+        self.check_open(conn)?;
+        if bytes.len() > MAX_ATTACHMENT {
+            return Err(Refused::TooLarge);
+        }
+        if self.attachments.len() >= BUDGET_EFFECTS / 64 {
+            return Err(Refused::OverBudget);
+        }
+        self.attachments.push((conn, Arc::from(bytes)));
+        Ok(())
+    }
+
+    /// The attachment as this call has left it.
+    #[must_use]
+    pub fn attachment(&self, conn: ConnectionId) -> Option<Vec<u8>> {
+        let own = self.attachments.iter().rev().find(|(of, _)| *of == conn);
+        match own {
+            Some((_, bytes)) => Some(bytes.to_vec()),
+            None => self.shared.notes.get(conn, self.plugin).attachment.map(|bytes| bytes.to_vec()),
+        }
+    }
+
+    /// The request that opened the connection.
+    #[must_use]
+    pub fn upgrade_request(&self, conn: ConnectionId) -> Option<Arc<Request>> {
+        self.shared.notes.get(conn, self.plugin).request
+    }
+
+    /// Bytes in the connection's outbox; 0 for another plugin's.
+    #[must_use]
+    pub fn buffered(&self, conn: ConnectionId) -> u64 {
+        let own = self.shared.directory.is_open(conn, self.plugin);
+        if own { u64::from(self.shared.directory.buffered(conn)) } else { 0 }
+    }
+
+    /// Subscribers on this host.
+    #[must_use]
+    pub fn subscribers(&self, channel: &str) -> u64 {
+        self.shared.members.count(self.plugin, channel)
+    }
+
+    /// Lets all that was asked for leave now.
+    pub fn flush(&mut self) {
+        let mut outgoing = Outgoing::new(Arc::clone(&self.shared));
+        outgoing.absorb(self);
+        outgoing.post();
+    }
+
+    fn check_open(&self, conn: ConnectionId) -> Result<(), Refused> {
+        let open = self.shared.directory.is_open(conn, self.plugin);
+        if open { Ok(()) } else { Err(Refused::NotOpen) }
+    }
+
+    fn put_frame(&mut self, kind: Kind, payload: &[u8]) -> Result<(u32, u32), Refused> {
+        if payload.len() > self.max_message {
+            return Err(Refused::TooLarge);
+        }
+        self.check_budget(payload.len())?;
+        let at = self.commit.end();
+        frame::encode(kind, payload, &mut self.commit.bytes);
+        Ok((at, self.commit.end() - at))
+    }
+
+    fn put_channel(&mut self, name: &str) -> Result<(u32, u8), Refused> {
+        if name.is_empty() || name.len() > MAX_CHANNEL {
+            return Err(Refused::TooLarge);
+        }
+        self.put_name(name)
+    }
+
+    fn put_name(&mut self, name: &str) -> Result<(u32, u8), Refused> {
+        let len = u8::try_from(name.len()).map_err(|_| Refused::TooLarge)?;
+        self.check_budget(name.len())?;
+        let at = self.commit.end();
+        self.commit.bytes.extend_from_slice(name.as_bytes());
+        Ok((at, len))
+    }
+
+    fn check_budget(&self, bytes: usize) -> Result<(), Refused> {
+        let most = BUDGET_BYTES.max(self.max_message);
+        let fits =
+            self.commit.bytes.len() + bytes <= most && self.commit.entries.len() < BUDGET_EFFECTS;
+        if fits { Ok(()) } else { Err(Refused::OverBudget) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLUGIN: PluginId = PluginId(1);
+
+    fn effects() -> (Effects, ConnectionId) {
+        let shared = Shared::new(1, 2);
+        let conn = ConnectionId::new(0, 1, 1);
+        shared.directory.open(conn, PLUGIN);
+        shared.notes.begin(conn, PLUGIN, None);
+        let mut effects = Effects::new(shared, 1_000);
+        effects.begin(PLUGIN);
+        (effects, conn)
+    }
+
+    #[test]
+    fn limits_hold_at_the_limit_and_one_past_it() {
+        let (mut effects, conn) = effects();
+        assert_eq!(effects.send(conn, Kind::Text, &[b'x'; 1_000]), Ok(()));
+        assert_eq!(effects.send(conn, Kind::Text, &[b'x'; 1_001]), Err(Refused::TooLarge));
+        assert_eq!(effects.close(conn, 1000, &"r".repeat(123)), Ok(()));
+        assert_eq!(effects.close(conn, 1000, &"r".repeat(124)), Err(Refused::TooLarge));
+        for code in [0, 999, 1004, 1005, 1006, 1015, 2999, 5000] {
+            assert_eq!(effects.close(conn, code, ""), Err(Refused::InvalidCode), "{code}");
+        }
+        assert_eq!(effects.subscribe(conn, &"c".repeat(255)), Ok(()));
+        assert_eq!(effects.subscribe(conn, &"c".repeat(256)), Err(Refused::TooLarge));
+        assert_eq!(effects.subscribe(conn, ""), Err(Refused::TooLarge));
+        assert_eq!(effects.set_attachment(conn, &[0; 16 * 1024]), Ok(()));
+        assert_eq!(effects.set_attachment(conn, &[0; 16 * 1024 + 1]), Err(Refused::TooLarge));
+        assert_eq!(effects.attachment(conn).map(|bytes| bytes.len()), Some(16 * 1024));
+    }
+
+    #[test]
+    fn a_stranger_is_never_reached() {
+        let (mut effects, conn) = effects();
+        let strangers = [ConnectionId::new(0, 1, 2), ConnectionId::from_u64(u64::MAX)];
+        for stranger in strangers {
+            assert_eq!(effects.send(stranger, Kind::Text, b"x"), Err(Refused::NotOpen));
+        }
+        effects.begin(PluginId(0));
+        assert_eq!(effects.send(conn, Kind::Text, b"x"), Err(Refused::NotOpen));
+        assert!(effects.commit.is_empty());
+    }
+
+    #[test]
+    fn a_flood_meets_the_budget_and_a_refused_publish_leaves_no_bytes() {
+        let (mut effects, conn) = effects();
+        let mut taken = 0;
+        while effects.send(conn, Kind::Binary, &[0; 1_000]).is_ok() {
+            taken += 1;
+        }
+        assert_eq!(taken, 16 * 1024 * 1024 / 1_004, "frames of 1,004 bytes");
+        let before = effects.commit.bytes.len();
+        let publish = effects.publish("room", Kind::Text, &[b'x'; 1_001], None);
+        assert_eq!(publish, Err(Refused::TooLarge));
+        assert_eq!(effects.commit.bytes.len(), before);
+    }
+}

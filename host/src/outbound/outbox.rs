@@ -1,0 +1,276 @@
+//! What a connection could not be sent at once, because its socket is full.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Write};
+
+/// Pieces that one system call takes.
+const MAX_SLICES: usize = 64;
+
+/// Exists only while the peer reads more slowly than it is sent to. Holds whole messages (up to
+/// 16 KiB of small ones in one chunk), so that dropping never tears one.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    chunks: VecDeque<Chunk>,
+    /// How much of the first chunk has been written.
+    written: usize,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    bytes: Vec<u8>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Whole messages: may be dropped.
+    Messages,
+    /// Control frames: never dropped.
+    Control,
+    /// What is left of a chunk whose beginning was written past the outbox: never dropped, and
+    /// nothing may go before it.
+    Rest,
+    /// The one pong that waits.
+    Pong,
+}
+
+/// What became of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict {
+    /// It waits its turn.
+    Queued,
+    /// The outbox is full; nothing was queued.
+    Full,
+}
+
+impl Outbox {
+    /// Appends whole messages. The outbox is full when it holds `limit` bytes or more, so that it
+    /// holds at most `limit` and one chunk.
+    pub fn push(&mut self, bytes: &[u8], limit: usize) -> Verdict {
+        if self.bytes >= limit {
+            return Verdict::Full;
+        }
+        self.append(bytes, Kind::Messages);
+        Verdict::Queued
+    }
+
+    /// Appends control frames, whatever waits: the connection has at most one pong, one ping and
+    /// one close frame here.
+    pub fn push_control(&mut self, bytes: &[u8]) {
+        self.append(bytes, Kind::Control);
+    }
+
+    /// The pong that goes out next, before the messages. It takes the place of one that still
+    /// waits: only the newest ping need be answered (RFC 6455 §5.5.3), so a flood of pings holds
+    /// no memory.
+    pub fn set_pong(&mut self, frame: Vec<u8>) {
+        let rest = self.chunks.front().is_some_and(|chunk| chunk.kind == Kind::Rest);
+        let begun = usize::from(self.written > 0 || rest);
+        self.bytes += frame.len();
+        let waiting = self.chunks.iter().skip(begun).position(|chunk| chunk.kind == Kind::Pong);
+        let chunk = Chunk { bytes: frame, kind: Kind::Pong };
+        match waiting {
+            Some(place) => {
+                let old = std::mem::replace(&mut self.chunks[begun + place], chunk);
+                self.bytes -= old.bytes.len();
+            }
+            None => self.chunks.insert(begun.min(self.chunks.len()), chunk),
+        }
+    }
+
+    /// Keeps the rest of a chunk whose beginning has already been written to the socket. The
+    /// outbox must be empty.
+    pub fn push_rest(&mut self, bytes: &[u8]) {
+        debug_assert!(self.chunks.is_empty());
+        self.append(bytes, Kind::Rest);
+    }
+
+    /// Drops the oldest messages that have not begun to leave until `limit` has room. Returns how
+    /// many chunks went.
+    pub fn drop_oldest(&mut self, limit: usize) -> usize {
+        let mut dropped = 0;
+        let mut index = usize::from(self.written > 0);
+        while self.bytes >= limit && index < self.chunks.len() {
+            if self.chunks[index].kind != Kind::Messages {
+                index += 1;
+                continue;
+            }
+            if let Some(chunk) = self.chunks.remove(index) {
+                self.bytes -= chunk.bytes.len();
+                dropped += 1;
+            }
+        }
+        dropped
+    }
+
+    /// Drops everything that has not begun to leave, except control frames.
+    pub fn drop_all(&mut self) {
+        self.drop_oldest(0);
+    }
+
+    /// Bytes that wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether everything has left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Writes until everything has left or the socket is full. Returns how many bytes left.
+    ///
+    /// # Errors
+    /// Those of the socket but "would block" and "interrupted".
+    pub fn write_to(&mut self, socket: &mut impl Write) -> io::Result<usize> {
+        let mut total = 0;
+        while !self.chunks.is_empty() {
+            let mut slices = [IoSlice::new(&[]); MAX_SLICES];
+            let mut count = 0;
+            let mut offered = 0;
+            for (slice, chunk) in slices.iter_mut().zip(&self.chunks) {
+                let start = if count == 0 { self.written } else { 0 };
+                *slice = IoSlice::new(&chunk.bytes[start..]);
+                offered += slice.len();
+                count += 1;
+            }
+            match socket.write_vectored(&slices[..count]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    self.advance(n);
+                    total += n;
+                    if n < offered {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(total)
+    }
+
+    fn append(&mut self, bytes: &[u8], kind: Kind) {
+        if !bytes.is_empty() {
+            self.bytes += bytes.len();
+            self.chunks.push_back(Chunk { bytes: bytes.to_vec(), kind });
+        }
+    }
+
+    fn advance(&mut self, written: usize) {
+        self.bytes -= written;
+        let mut left = self.written + written;
+        while let Some(chunk) = self.chunks.front() {
+            if left < chunk.bytes.len() {
+                break;
+            }
+            left -= chunk.bytes.len();
+            self.chunks.pop_front();
+        }
+        self.written = left;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes so many bytes per call, then would block.
+    struct Narrow {
+        taken: Vec<u8>,
+        portions: Vec<usize>,
+    }
+
+    impl Write for Narrow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let Some(portion) = self.portions.pop() else {
+                return Err(io::ErrorKind::WouldBlock.into());
+            };
+            let n = portion.min(bytes.len());
+            self.taken.extend_from_slice(&bytes[..n]);
+            Ok(n)
+        }
+
+        fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+            let all: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            self.write(&all)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn everything_leaves_in_order_whatever_the_socket_takes() {
+        for step in 1..12 {
+            let mut outbox = Outbox::default();
+            for text in ["one", "two", "three"] {
+                assert_eq!(outbox.push(text.as_bytes(), 100), Verdict::Queued);
+            }
+            let mut socket = Narrow { taken: Vec::new(), portions: Vec::new() };
+            for _ in 0..100 {
+                socket.portions = vec![step];
+                outbox.write_to(&mut socket).unwrap();
+            }
+            assert_eq!(socket.taken, b"onetwothree");
+            assert!(outbox.is_empty());
+            assert_eq!(outbox.len(), 0);
+        }
+    }
+
+    #[test]
+    fn it_holds_the_limit_and_one_chunk() {
+        let mut outbox = Outbox::default();
+        assert_eq!(outbox.push(&[0; 9], 10), Verdict::Queued);
+        assert_eq!(outbox.push(&[0; 5], 10), Verdict::Queued, "9 are below 10");
+        assert_eq!(outbox.push(&[0; 1], 10), Verdict::Full);
+        assert_eq!(outbox.len(), 14);
+    }
+
+    #[test]
+    fn the_oldest_go_first_but_never_one_that_has_begun() {
+        let mut outbox = Outbox::default();
+        let _ = outbox.push(b"begun", 100);
+        let _ = outbox.push(b"old", 100);
+        outbox.push_control(b"PONG");
+        let _ = outbox.push(b"new", 100);
+        let mut socket = Narrow { taken: Vec::new(), portions: vec![2] };
+        outbox.write_to(&mut socket).unwrap();
+        assert_eq!(outbox.drop_oldest(12), 1);
+        socket.portions = vec![100; 10];
+        outbox.write_to(&mut socket).unwrap();
+        assert_eq!(socket.taken, b"begunPONGnew");
+    }
+
+    #[test]
+    fn a_pong_does_not_tear_what_was_half_written_before_the_outbox_was_there() {
+        let mut outbox = Outbox::default();
+        outbox.push_rest(b"rest");
+        outbox.set_pong(b"PONG".to_vec());
+        let mut socket = Narrow { taken: Vec::new(), portions: vec![100] };
+        outbox.write_to(&mut socket).unwrap();
+        assert_eq!(socket.taken, b"restPONG");
+    }
+
+    #[test]
+    fn only_the_newest_pong_waits_and_it_goes_first() {
+        let mut outbox = Outbox::default();
+        let _ = outbox.push(b"begun", 100);
+        let _ = outbox.push(b"next", 100);
+        let mut socket = Narrow { taken: Vec::new(), portions: vec![2] };
+        outbox.write_to(&mut socket).unwrap();
+        outbox.set_pong(b"PING1".to_vec());
+        outbox.set_pong(b"P2".to_vec());
+        assert_eq!(outbox.len(), 3 + 2 + 4);
+        socket.portions = vec![100; 10];
+        outbox.write_to(&mut socket).unwrap();
+        assert_eq!(socket.taken, b"begunP2next");
+        assert_eq!(outbox.len(), 0);
+    }
+}

@@ -1,0 +1,87 @@
+//! Completed effects of a worker, sorted by shard, until they are posted.
+
+use std::sync::Arc;
+
+use super::{Commit, Effects, Entry, Shared};
+use crate::types::ConnectionId;
+
+/// Effects of so many calls are posted together, at most.
+const FULL_ENTRIES: usize = 1024;
+/// Bytes of effects that are posted together, unless one call has more.
+const FULL_BYTES: usize = 1024 * 1024;
+
+/// One open commit per shard.
+#[derive(Debug)]
+pub struct Outgoing {
+    shared: Arc<Shared>,
+    commits: Vec<Commit>,
+    full: bool,
+}
+
+impl Outgoing {
+    /// Empty.
+    #[must_use]
+    pub fn new(shared: Arc<Shared>) -> Self {
+        let commits = (0..shared.hub.shards()).map(|_| Commit::default()).collect();
+        Self { shared, commits, full: false }
+    }
+
+    /// Takes over what a call asked for: it has returned.
+    pub fn absorb(&mut self, effects: &mut Effects) {
+        for (conn, attachment) in effects.attachments.drain(..) {
+            self.shared.notes.set_attachment(conn, attachment);
+        }
+        let Commit { bytes, entries } = &mut effects.commit;
+        for entry in entries.iter() {
+            match entry.shard() {
+                Some(shard) => self.push_from(shard, bytes, *entry),
+                None => (0..self.commits.len()).for_each(|i| self.push_from(i, bytes, *entry)),
+            }
+        }
+        effects.clear();
+    }
+
+    /// The connection's events have been handled.
+    pub fn handled(&mut self, conn: ConnectionId, events: u32, bytes: u32) {
+        self.push(Entry::Handled { conn, events, bytes });
+    }
+
+    /// The host itself closes the connection.
+    pub fn close(&mut self, conn: ConnectionId, code: u16, reason: &'static str) {
+        let Some(commit) = self.commits.get_mut(conn.shard()) else { return };
+        let (at, len) = (commit.end(), u8::try_from(reason.len()).unwrap_or(0));
+        commit.bytes.extend_from_slice(&reason.as_bytes()[..usize::from(len)]);
+        self.push(Entry::Close { conn, code, at, len });
+    }
+
+    /// Whether it should be posted before more is done.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Posts everything.
+    pub fn post(&mut self) {
+        for (shard, commit) in self.commits.iter_mut().enumerate() {
+            if !commit.is_empty() {
+                *commit = self.shared.hub.post(shard, std::mem::take(commit));
+            }
+        }
+        self.full = false;
+    }
+
+    fn push(&mut self, entry: Entry) {
+        let shard = entry.shard().unwrap_or(0);
+        if let Some(commit) = self.commits.get_mut(shard) {
+            commit.entries.push(entry);
+            self.full |= commit.entries.len() >= FULL_ENTRIES;
+        }
+    }
+
+    fn push_from(&mut self, shard: usize, bytes: &[u8], entry: Entry) {
+        if let Some(commit) = self.commits.get_mut(shard) {
+            commit.push_from(bytes, entry);
+            self.full |= commit.entries.len() >= FULL_ENTRIES || commit.bytes.len() >= FULL_BYTES;
+        }
+    }
+}

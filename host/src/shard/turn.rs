@@ -1,0 +1,396 @@
+//! One turn after the other.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Interest, Poll, Token};
+use plugsock_ws::handshake::Refusal;
+
+use super::accept::{Arrival, Door, Shortage};
+use super::slab::Slab;
+use super::wheel::Wheel;
+use super::{BUFFER, Control, WAKER};
+use crate::clock;
+use crate::conn::{Conn, Env, Pieces, Tick, Turn};
+use crate::inbound::Batch;
+use crate::listen::Rejected;
+use crate::metrics::Counter;
+use crate::outbound::{Commit, Entry, Topics};
+use crate::types::ConnectionId;
+
+/// Seconds after which a client may try again where we are full.
+const RETRY_AFTER_S: u32 = 5;
+/// Connections that are resumed per turn when the host has room again.
+const RESUMED: usize = 64;
+
+/// Everything of one I/O thread.
+#[derive(Debug)]
+pub(super) struct Shard {
+    env: Env,
+    poll: Poll,
+    door: Door,
+    control: Arc<Control>,
+    conns: Slab,
+    wheel: Wheel,
+    topics: Topics,
+    buffer: Box<[u8]>,
+    batch: Batch,
+    pieces: Pieces,
+    /// Slots that have something to write.
+    flush: Vec<u32>,
+    /// Slots whose socket may have more than one receive took.
+    again: Vec<u32>,
+    /// Connections that wait for room in the host's queues, longest first.
+    stalled: VecDeque<ConnectionId>,
+    gone: Vec<u32>,
+    started: Instant,
+    now: Tick,
+    stopping: bool,
+}
+
+impl Shard {
+    pub(super) fn new(env: Env, poll: Poll, door: Door, control: Arc<Control>) -> Self {
+        let shard = u8::try_from(env.shard).unwrap_or(u8::MAX);
+        Self {
+            env,
+            poll,
+            door,
+            control,
+            conns: Slab::new(shard),
+            wheel: Wheel::new(),
+            topics: Topics::default(),
+            buffer: vec![0; BUFFER].into_boxed_slice(),
+            batch: Batch::default(),
+            pieces: Pieces::default(),
+            flush: Vec::new(),
+            again: Vec::new(),
+            stalled: VecDeque::new(),
+            gone: Vec::new(),
+            started: clock::now(),
+            now: Tick(0),
+            stopping: false,
+        }
+    }
+
+    /// Turns until the host stops and the last connection has gone.
+    pub(super) fn run(mut self, mut events: Events) -> io::Result<()> {
+        let mut commits = Vec::new();
+        loop {
+            self.wait(&mut events)?;
+            self.now = tick(self.started);
+            self.read(&events)?;
+            self.submit();
+            self.env.shared.hub.collect(self.env.shard, &mut commits);
+            self.carry_out(&commits);
+            self.expire();
+            self.resume_stalled();
+            let over = self.obey();
+            self.write(&commits);
+            self.submit();
+            self.env.shared.hub.give_back(self.env.shard, &mut commits);
+            self.bury();
+            if over || (self.stopping && self.conns.is_empty()) {
+                self.env.shared.hub.close(self.env.shard);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sleeps until a socket is ready, a mailbox has something, or a tick is over.
+    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+        let hub = &self.env.shared.hub;
+        let busy = !self.again.is_empty()
+            || self.door.has_more(self.now)
+            || self.may_resume()
+            || !hub.fall_asleep(self.env.shard);
+        let tick = Duration::from_millis(1_000 / u64::from(Tick::PER_SECOND));
+        let idle = self.wheel.is_empty() && !self.door.rests();
+        let timeout = match (busy, idle) {
+            (true, _) => Some(Duration::ZERO),
+            (false, false) => Some(tick),
+            (false, true) => None,
+        };
+        let polled = self.poll.poll(events, timeout);
+        self.env.shared.hub.wake_up(self.env.shard);
+        match polled {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            polled => polled,
+        }
+    }
+
+    /// Whether connections wait for room and there is some. If there is none yet, the shard will
+    /// be woken when there is.
+    fn may_resume(&self) -> bool {
+        let room = self.env.inbound.room();
+        !self.stalled.is_empty() && {
+            room.await_half();
+            room.has_half()
+        }
+    }
+
+    /// Reads every socket that is ready, once.
+    fn read(&mut self, events: &Events) -> io::Result<()> {
+        for slot in std::mem::take(&mut self.again) {
+            if let Some(slot) = self.conns.slot(slot) {
+                slot.listed.again = false;
+            }
+            self.visit(slot, |conn, buffer, turn| conn.read(false, buffer, turn));
+        }
+        for event in events {
+            let Token(token) = event.token();
+            if event.token() == WAKER || self.door.knock(event.token()) {
+                continue;
+            }
+            let Ok(slot) = u32::try_from(token) else { continue };
+            let ended = event.is_read_closed();
+            let (readable, writable) = (event.is_readable() || ended, event.is_writable());
+            let failed = event.is_error();
+            self.visit(slot, |conn, buffer, turn| {
+                if failed {
+                    return conn.fail(turn);
+                }
+                if writable {
+                    conn.write_out(turn);
+                }
+                if readable {
+                    conn.read(ended, buffer, turn);
+                }
+            });
+            if self.pieces.is_full() {
+                self.write(&[]);
+            }
+        }
+        self.accept()
+    }
+
+    fn accept(&mut self) -> io::Result<()> {
+        for nth in 0.. {
+            match self.door.next(nth, self.now) {
+                Ok(Some(arrival)) => self.welcome(arrival)?,
+                Ok(None) => return Ok(()),
+                Err(Shortage(error)) => {
+                    self.env.metrics.add(self.env.shard, Counter::AcceptPauses, 1);
+                    if self.door.may_log(self.now) {
+                        tracing::error!(%error, "no new connections: raise the open-file limit");
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn welcome(&mut self, arrival: Arrival) -> io::Result<()> {
+        let Some(id) = self.conns.vacant() else { return Ok(()) };
+        let (mut socket, permit, rejected) = match arrival {
+            Arrival::Admitted(socket, permit) => (socket, permit, None),
+            Arrival::TurnedAway(socket, permit, why) => (socket, permit, Some(why)),
+        };
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(&mut socket, Token(id.slot() as usize), interest)?;
+        let turn = turn(&self.env, &mut self.batch, &mut self.pieces, &mut self.topics, self.now);
+        self.conns.insert(Conn::new(socket, id, permit, &turn));
+        self.visit(id.slot(), |conn, _, turn| match rejected {
+            Some(Rejected::Full) => {
+                conn.refuse(&Refusal::unavailable("The host is full.", RETRY_AFTER_S), turn);
+            }
+            Some(Rejected::TooManyFromAddress) => {
+                conn.refuse(&Refusal::too_many_requests(RETRY_AFTER_S), turn);
+            }
+            None => {}
+        });
+        Ok(())
+    }
+
+    /// Hands to the workers what was gathered.
+    fn submit(&mut self) {
+        if !self.batch.is_empty() {
+            let batch = std::mem::take(&mut self.batch);
+            self.batch = self.env.inbound.submit(self.env.shard, batch);
+        }
+    }
+
+    /// What the workers' handlers have asked for.
+    fn carry_out(&mut self, commits: &[Commit]) {
+        for (number, commit) in (0..).zip(commits) {
+            for entry in &commit.entries {
+                self.carry_out_one(number, commit, *entry);
+            }
+        }
+    }
+
+    fn carry_out_one(&mut self, number: u32, commit: &Commit, entry: Entry) {
+        let text = |at: u32, len: u8| {
+            let bytes = &commit.bytes[at as usize..at as usize + usize::from(len)];
+            std::str::from_utf8(bytes).unwrap_or_default()
+        };
+        match entry {
+            Entry::Send { conn, at, len } => self.visit_tenant(conn, |conn, turn| {
+                conn.push(number, at, len, turn.pieces);
+            }),
+            Entry::Handled { conn, events, bytes } => self.visit_tenant(conn, |conn, turn| {
+                conn.handled(events, bytes, turn);
+            }),
+            Entry::Close { conn, code, at, len } => self.visit_tenant(conn, |conn, turn| {
+                conn.close(code, text(at, len), turn);
+            }),
+            Entry::Respond { conn, at, len } => self.visit_tenant(conn, |conn, turn| {
+                conn.respond(number, at, len, turn);
+            }),
+            Entry::Subscribe { conn, at, len } => self.visit_tenant(conn, |conn, turn| {
+                conn.subscribe(text(at, len), turn);
+            }),
+            Entry::Unsubscribe { conn, at, len } => self.visit_tenant(conn, |conn, turn| {
+                conn.unsubscribe(text(at, len), turn);
+            }),
+            Entry::Publish { except, plugin, name, at, len } => {
+                for slot in self.topics.subscribers(plugin, text(at, name)) {
+                    let Some(slot_of) = self.conns.slot(slot) else { continue };
+                    let Some(conn) = &mut slot_of.conn else { continue };
+                    if except != Some(conn.id()) {
+                        conn.push(number, at + u32::from(name), len, &mut self.pieces);
+                        list(&mut slot_of.listed.flush, &mut self.flush, slot);
+                    }
+                }
+            }
+            Entry::Broadcast { plugin, at, len } => {
+                for (slot, slot_of) in self.conns.tenants() {
+                    if let Some(conn) = &mut slot_of.conn
+                        && conn.serves(plugin)
+                    {
+                        conn.push(number, at, len, &mut self.pieces);
+                        list(&mut slot_of.listed.flush, &mut self.flush, slot);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Connections whose deadline has come.
+    fn expire(&mut self) {
+        let mut due = Vec::new();
+        self.wheel.advance(self.now, &mut due);
+        for id in due {
+            let Some(slot) = self.conns.tenant(id) else { continue };
+            slot.armed = Tick::NEVER;
+            let expired = slot.conn.as_ref().is_some_and(|conn| conn.deadline() <= self.now);
+            self.visit(id.slot(), |conn, _, turn| {
+                if expired {
+                    conn.expire(turn);
+                }
+            });
+        }
+    }
+
+    /// Lets connections read on that the host's full queues had stopped.
+    fn resume_stalled(&mut self) {
+        if self.stalled.is_empty() || !self.env.inbound.room().has_half() {
+            return;
+        }
+        for _ in 0..RESUMED {
+            let Some(id) = self.stalled.pop_front() else { return };
+            let Some(slot) = self.conns.tenant(id) else { continue };
+            slot.listed.stalled = false;
+            self.visit_tenant(id, Conn::resume);
+        }
+    }
+
+    /// Does what the main thread has said. True if the shard must end now.
+    fn obey(&mut self) -> bool {
+        if self.control.stops() && !self.stopping {
+            self.stopping = true;
+            self.door.close();
+            let slots: Vec<u32> = self.conns.tenants().map(|(slot, _)| slot).collect();
+            for slot in slots {
+                self.visit(slot, |conn, _, turn| conn.stop(turn));
+            }
+        }
+        let abandoned = self.control.is_abandoned();
+        if abandoned {
+            let slots: Vec<u32> = self.conns.tenants().map(|(slot, _)| slot).collect();
+            for slot in slots {
+                self.visit(slot, |conn, _, turn| conn.fail(turn));
+            }
+        }
+        abandoned
+    }
+
+    /// Writes to every connection that has something, once.
+    fn write(&mut self, commits: &[Commit]) {
+        while !self.flush.is_empty() {
+            for slot in std::mem::take(&mut self.flush) {
+                if let Some(slot) = self.conns.slot(slot) {
+                    slot.listed.flush = false;
+                }
+                self.visit(slot, |conn, _, turn| conn.flush(commits, turn));
+            }
+        }
+        self.pieces.clear();
+    }
+
+    /// Drops those that have gone.
+    fn bury(&mut self) {
+        for slot in self.gone.drain(..) {
+            self.conns.remove(slot);
+        }
+    }
+
+    fn visit_tenant(&mut self, id: ConnectionId, call: impl FnOnce(&mut Conn, &mut Turn<'_>)) {
+        if self.conns.tenant(id).is_some() {
+            self.visit(id.slot(), |conn, _, turn| call(conn, turn));
+        }
+    }
+
+    /// Calls a connection and notes what it wants next.
+    fn visit(&mut self, slot: u32, call: impl FnOnce(&mut Conn, &mut [u8], &mut Turn<'_>)) {
+        let Some(slot_of) = self.conns.slot(slot) else { return };
+        let Some(conn) = &mut slot_of.conn else { return };
+        let mut turn =
+            turn(&self.env, &mut self.batch, &mut self.pieces, &mut self.topics, self.now);
+        call(conn, &mut self.buffer, &mut turn);
+        let listed = &mut slot_of.listed;
+        if conn.is_gone() {
+            list(&mut listed.gone, &mut self.gone, slot);
+            return;
+        }
+        if conn.wants_to_flush() {
+            list(&mut listed.flush, &mut self.flush, slot);
+        }
+        if conn.wants_to_read() {
+            list(&mut listed.again, &mut self.again, slot);
+        }
+        if conn.waits_for_room() && !listed.stalled {
+            listed.stalled = true;
+            self.stalled.push_back(conn.id());
+        }
+        let deadline = conn.deadline();
+        if deadline < slot_of.armed && deadline != Tick::NEVER {
+            slot_of.armed = self.wheel.arm(conn.id(), deadline);
+        }
+    }
+}
+
+/// Puts a slot on a list, unless it stands there.
+fn list(listed: &mut bool, list: &mut Vec<u32>, slot: u32) {
+    if !std::mem::replace(listed, true) {
+        list.push(slot);
+    }
+}
+
+fn turn<'a>(
+    env: &'a Env,
+    batch: &'a mut Batch,
+    pieces: &'a mut Pieces,
+    topics: &'a mut Topics,
+    now: Tick,
+) -> Turn<'a> {
+    Turn { env, batch, pieces, topics, now }
+}
+
+fn tick(since: Instant) -> Tick {
+    let ticks =
+        clock::now().duration_since(since).as_millis() / (1_000 / u128::from(Tick::PER_SECOND));
+    Tick(u32::try_from(ticks).unwrap_or(u32::MAX))
+}

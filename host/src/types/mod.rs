@@ -1,0 +1,8 @@
+//! Values that several steps of a message's journey share. Nothing here does I/O, waits or locks.
+
+mod id;
+mod request;
+
+pub use id::{ConnectionId, PluginId, RouteId};
+pub use plugsock_ws::Kind;
+pub use request::{Header, Request};

@@ -1,0 +1,181 @@
+//! The closing handshake, from either side.
+
+use std::io::{ErrorKind, Write};
+use std::time::Duration;
+
+use plugsock::metrics::Counter;
+
+use crate::support::{Client, Got, Served, Site, eventually, frame, spawn};
+
+/// A client of `farewell` that is told how the others ended.
+fn watcher(served: &Served) -> Client {
+    let mut watcher = Client::open(served.address(), "/farewell");
+    watcher.text("watch");
+    watcher.expect("watching");
+    watcher
+}
+
+#[test]
+fn a_close_frame_is_answered_with_its_code() {
+    let served = Site::new().plugin("echo").start();
+    for path in ["/echo", "/builtin"] {
+        for code in [1000, 1001, 1003, 1007, 1011, 1014, 3000, 4999] {
+            let mut client = Client::open(served.address(), path);
+            client.close(code, "bye");
+            assert_eq!(client.expect_close().0, code);
+        }
+        let mut client = Client::open(served.address(), path);
+        client.close_without_code();
+        let (code, _) = client.expect_close();
+        assert!(matches!(code, 1000 | 1005), "{code}");
+    }
+}
+
+#[test]
+fn a_close_frame_cut_anywhere_is_one_close_frame() {
+    let served = Site::new().plugin("echo").start();
+    let bytes = frame(0x88, b"\x03\xe8until the next time");
+    let clients: Vec<_> = (1..bytes.len())
+        .map(|cut| {
+            let mut client = Client::open(served.address(), "/echo");
+            client.raw(&bytes[..cut]);
+            (cut, client)
+        })
+        .collect();
+    for (cut, mut client) in clients {
+        client.raw(&bytes[cut..]);
+        assert_eq!(client.expect_close().0, 1000, "cut at {cut}");
+    }
+}
+
+#[test]
+fn messages_before_a_close_frame_are_answered_and_none_behind_it() {
+    let served = Site::new().plugin("sleepy").plugin("echo").start();
+    for path in ["/echo", "/builtin", "/sleepy"] {
+        let mut client = Client::open(served.address(), path);
+        let mut bytes = Vec::new();
+        for number in 0..150 {
+            let text = match path {
+                "/sleepy" if number % 50 == 0 => "sleep 20".to_owned(),
+                _ => number.to_string(),
+            };
+            bytes.extend(frame(0x81, text.as_bytes()));
+        }
+        bytes.extend(frame(0x88, b"\x0f\xa0done"));
+        bytes.extend(frame(0x81, b"too late"));
+        bytes.extend(frame(0x89, b"too late"));
+        client.raw(&bytes);
+        for number in 0..150 {
+            let text = match path {
+                "/sleepy" if number % 50 == 0 => "slept".to_owned(),
+                _ => number.to_string(),
+            };
+            client.expect(&text);
+        }
+        assert_eq!(client.expect_close().0, 4000, "{path}");
+    }
+}
+
+#[test]
+fn each_end_is_told_once_and_by_its_own_code() {
+    let served = Site::new().plugin("farewell").start();
+    let mut watcher = watcher(&served);
+    let open = || {
+        let mut client = Client::open(served.address(), "/farewell");
+        client.echo("hello");
+        client
+    };
+    let mut told = |how: &str, code: u16| {
+        assert_eq!(watcher.next_text(), format!("left {code}"), "{how}");
+        watcher.text("members");
+        watcher.expect("1");
+    };
+
+    let mut client = open();
+    client.close(1000, "");
+    client.expect_close();
+    told("client closes with 1000", 1000);
+    let mut client = open();
+    client.close(4321, "with a reason");
+    client.expect_close();
+    told("client closes with 4321", 4321);
+    let mut client = open();
+    client.close_without_code();
+    client.expect_close();
+    told("client closes without a code", 1005);
+    open().reset();
+    told("reset", 1006);
+    let mut client = open();
+    client.finish();
+    client.expect_end();
+    told("end of the stream", 1006);
+    let mut client = open();
+    client.text("close 3001 go");
+    assert_eq!(client.expect_close(), (3001, "go".to_owned()));
+    told("plugin closes", 3001);
+    let mut client = open();
+    client.raw(b"\x81\x02hi");
+    assert_eq!(client.expect_close().0, 1002);
+    told("protocol error", 1002);
+    // Both at once: the first close frame counts.
+    let mut client = open();
+    client.close(1000, "");
+    client.close(1001, "");
+    assert_eq!(client.expect_close().0, 1000);
+    told("two close frames", 1000);
+}
+
+#[test]
+fn a_plugin_closes_with_what_may_stand_on_the_wire_and_nothing_else() {
+    let served = Site::new().plugin("farewell").start();
+    let longest = "r".repeat(123);
+    for (code, reason) in [(1000, ""), (1013, "later"), (4999, &*longest), (3000, "ä€𝄞")] {
+        let mut client = Client::open(served.address(), "/farewell");
+        client.text("before");
+        client.text(&format!("close {code} {reason}"));
+        client.expect("before");
+        assert_eq!(client.expect_close(), (code, reason.to_owned()));
+    }
+    let mut client = Client::open(served.address(), "/farewell");
+    for bad in ["999", "1004", "1005", "1006", "1015", "2999", "5000"] {
+        client.text(&format!("close {bad} x"));
+        let Got::Text(error) = client.next() else { panic!("closed with {bad}") };
+        assert!(!error.is_empty());
+    }
+    client.text(&format!("close 1000 {longest}r"));
+    assert!(matches!(client.next(), Got::Text(_)), "a reason of 124 bytes");
+    client.echo("still open");
+}
+
+#[test]
+fn a_peer_that_does_not_answer_the_close_frame_is_dropped_whatever_else_it_sends() {
+    let site = Site::new().plugin("farewell").set("server.close_timeout", "300ms");
+    let served = site.start();
+    let mut client = Client::open(served.address(), "/farewell");
+    client.text("close 4001 bye");
+    assert_eq!(client.next(), Got::Close(4001, "bye".to_owned()));
+    let ping = frame(0x89, b"but I am here");
+    let mut socket = client.socket.try_clone().unwrap();
+    let pinging = spawn(move || {
+        loop {
+            match socket.write_all(&ping) {
+                Ok(()) => plugsock::task::sleep(Duration::from_millis(20)),
+                Err(error) => return error.kind(),
+            }
+        }
+    });
+    let end = pinging.join().unwrap();
+    assert!(matches!(end, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{end}");
+    eventually("its end", || served.count(Counter::Closed) == 1);
+}
+
+#[test]
+fn a_close_frame_waits_for_a_running_handler_but_not_for_ever() {
+    let site = Site::new().plugin("sleepy").set("server.close_timeout", "300ms");
+    let served =
+        site.set("workers.call_deadline", "1h").set("server.drain_timeout", "50ms").start();
+    let mut client = Client::open(served.address(), "/sleepy");
+    client.text("sleep 3600000");
+    client.close(1000, "");
+    assert_eq!(client.expect_close().0, 1000);
+}

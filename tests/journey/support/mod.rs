@@ -1,0 +1,36 @@
+//! Hosts, clients, and how tests wait for something.
+
+mod client;
+mod frames;
+mod http;
+mod process;
+mod random;
+mod site;
+
+use std::time::Duration;
+
+pub(crate) use client::{Client, Got};
+pub(crate) use frames::{frame, masked, with_key};
+pub(crate) use http::{Answer, HEAD, connect, exchange};
+pub(crate) use process::{Process, program};
+pub(crate) use random::Random;
+pub(crate) use site::{Served, Site, plugin_file};
+
+/// Nothing takes so long unless it hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until something is so.
+pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = plugsock::clock::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "never came about: {what}");
+        plugsock::task::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Runs `body` on a thread of its own.
+pub(crate) fn spawn<T: Send + 'static>(
+    body: impl FnOnce() -> T + Send + 'static,
+) -> std::thread::JoinHandle<T> {
+    plugsock::task::spawn("test", body).unwrap()
+}
