@@ -28,14 +28,18 @@ const MODULES: [(&str, &str); 16] = [
 const ANY: &str = "anything";
 
 /// Dependencies of the host that only these paths below `host/` may name.
-const CONFINED: [(&str, &[&str]); 8] = [
+const CONFINED: [(&str, &[&str]); 9] = [
     ("wasmtime", &["src/plugin/"]),
     ("wasmtime_wasi", &["src/plugin/"]),
-    ("plugsock_ws", &["src/types/", "src/conn/", "src/shard/", "src/outbound/", "src/app/"]),
+    (
+        "plugsock_ws",
+        &["src/types/", "src/conn/", "src/shard/", "src/outbound/", "src/config/", "src/app/"],
+    ),
     ("mio", &["src/listen/", "src/conn/", "src/shard/", "src/app/"]),
     ("tokio", &["src/inbound/", "src/plugin/", "src/worker/", "src/app/"]),
     ("rustls", &["src/tls/"]),
     ("flate2", &["ws/src/deflate"]),
+    ("zlib_rs", &["ws/src/deflate"]),
     ("std::env", &["src/config/", "src/main.rs"]),
 ];
 
@@ -208,11 +212,13 @@ struct File {
     text: String,
 }
 
-/// The sources of the host and its parts, without their tests.
+/// The sources of the host and its parts, without their tests and examples.
 fn host_sources() -> impl Iterator<Item = File> {
-    let tests = |path: &str| path.contains("/tests/") || path.ends_with("/tests.rs");
-    sources()
-        .filter(move |file| file.path.starts_with("host/") && !tests(&file.path) && file.is("rs"))
+    let outside = ["/tests/", "/tests.rs", "/examples/"];
+    sources().filter(move |file| {
+        let inside = !outside.iter().any(|part| file.path.contains(part));
+        file.path.starts_with("host/") && inside && file.is("rs")
+    })
 }
 
 /// All text files, by path.

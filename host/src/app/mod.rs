@@ -9,6 +9,7 @@ use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -26,7 +27,7 @@ use crate::files::Files;
 use crate::inbound::{Inbound, Sequence};
 use crate::listen::{self, Admission};
 use crate::metrics::{Counter, Metrics};
-use crate::outbound::{Effects, Shared};
+use crate::outbound::{Compression, Effects, Encoding, Shared};
 use crate::plugin::{EMBEDDED_ECHO, Engine, Table, Version};
 use crate::shard::{self, Control};
 use crate::types::PluginId;
@@ -83,14 +84,14 @@ impl Host {
                 table: Table::new(versions),
                 engine,
                 on_failure: config.plugins.iter().map(|plugin| plugin.on_failure).collect(),
-                max_message_size: usize::try_from(config.conn.max_message_size)
-                    .unwrap_or(usize::MAX),
+                encoding: encoding(&config.conn),
                 metrics: Arc::clone(&metrics),
             }),
         )?;
         let admission = Admission::new(&config.listen);
         let control = Arc::new(Control::default());
         let routes = Arc::new(routes(config));
+        let windows = Arc::new(AtomicUsize::new(0));
         let mut threads = Vec::new();
         for shard in 0..shards {
             let env = conn::Env {
@@ -109,6 +110,7 @@ impl Host {
                 inbound: Arc::clone(&inbound),
                 shared: Arc::clone(&shared),
                 metrics: Arc::clone(&metrics),
+                windows: Arc::clone(&windows),
             };
             let (admission, control) = (Arc::clone(&admission), Arc::clone(&control));
             threads.push(shard::spawn(env, sockets.of_shard(), admission, control)?);
@@ -200,6 +202,19 @@ fn load(engine: &Engine, plugins: &[config::Plugin]) -> Result<Vec<Version<Effec
         versions.push(version);
     }
     Ok(versions)
+}
+
+fn encoding(config: &conn::Config) -> Encoding {
+    let compression = config.compression.as_ref().map(|compression| Compression {
+        settings: compression.settings,
+        window_bits: compression.policy.server_max_window_bits,
+        threshold: compression.threshold,
+    });
+    Encoding {
+        max_message_size: usize::try_from(config.max_message_size).unwrap_or(usize::MAX),
+        fragment_size: config.fragment_size,
+        compression,
+    }
 }
 
 fn routes(config: &Config) -> Routes {

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use plugsock_ws::deflate;
+use plugsock_ws::extension::{Policy, WindowBits};
+
 use super::problem::{Place, Problem, alternatives, nearest};
 use super::units::{show_duration, show_size};
 use super::{
@@ -32,6 +35,8 @@ pub(super) struct Draft {
     pub threads: usize,
     /// 0: [`HANDLERS_PER_THREAD`].
     pub pool_size: usize,
+    pub compression_enabled: bool,
+    pub compression: CompressionDraft,
     pub heartbeat_enabled: bool,
     pub heartbeat: Heartbeat,
     pub plugins: Vec<Entry<PluginDraft>>,
@@ -41,6 +46,47 @@ pub(super) struct Draft {
     pub directory: PathBuf,
     /// Where each `section.key` was set last, latest at the end.
     pub origins: Vec<(String, Place)>,
+}
+
+/// `[compression]` in plain numbers.
+pub(super) struct CompressionDraft {
+    pub level: u8,
+    pub mem_level: u8,
+    pub server_max_window_bits: u8,
+    pub client_max_window_bits: u8,
+    pub context_takeover: bool,
+    pub threshold: usize,
+    pub memory_budget: usize,
+}
+
+impl Default for CompressionDraft {
+    fn default() -> Self {
+        Self {
+            level: 1,
+            mem_level: 8,
+            server_max_window_bits: 15,
+            client_max_window_bits: 15,
+            context_takeover: false,
+            threshold: 256,
+            memory_budget: 1 << 30,
+        }
+    }
+}
+
+impl CompressionDraft {
+    fn build(&self) -> conn::Compression {
+        let bits = |bits| WindowBits::new(bits).unwrap_or(WindowBits::MAX);
+        conn::Compression {
+            policy: Policy {
+                server_max_window_bits: bits(self.server_max_window_bits),
+                client_max_window_bits: bits(self.client_max_window_bits),
+                context_takeover: self.context_takeover,
+            },
+            settings: deflate::Settings { level: self.level, mem_level: self.mem_level },
+            threshold: self.threshold,
+            memory_budget: self.memory_budget,
+        }
+    }
 }
 
 /// One of a list of tables. Texts that are missing are empty.
@@ -110,6 +156,8 @@ impl Default for Draft {
             shards: 0,
             threads: 0,
             pool_size: 0,
+            compression_enabled: false,
+            compression: CompressionDraft::default(),
             heartbeat_enabled: true,
             heartbeat: Heartbeat::default(),
             plugins: Vec::new(),
@@ -126,7 +174,9 @@ impl Draft {
     /// result counts only if the report has no problems.
     pub(super) fn build(mut self, report: &mut Report) -> Config {
         self.size_threads();
+        self.size_frames();
         self.check_relations(report);
+        self.config.conn.compression = self.compression_enabled.then(|| self.compression.build());
         self.config.conn.heartbeat = self.heartbeat_enabled.then_some(self.heartbeat);
         if self.plugins.is_empty() && self.routes.is_empty() && self.statics.is_empty() {
             self.embed_echo();
@@ -156,6 +206,15 @@ impl Draft {
             0 => threads * HANDLERS_PER_THREAD,
             pool_size => pool_size,
         };
+    }
+
+    /// Whoever lowers the message's limit alone means the frame's too.
+    fn size_frames(&mut self) {
+        let key = "limits.max_frame_size";
+        if self.origins.iter().all(|(set, _)| set != key) {
+            let conn = &mut self.config.conn;
+            conn.max_frame_size = conn.max_frame_size.min(conn.max_message_size);
+        }
     }
 
     fn check_relations(&self, report: &mut Report) {

@@ -262,7 +262,7 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(u16, u32, u64, usize);
+numbers!(u8, u16, u32, u64, usize);
 
 impl<T: Named> Choice for T {
     fn names(&self) -> Vec<&'static str> {

@@ -76,6 +76,11 @@ pub(super) static SECTIONS: &[Section] = &[
         about: "What one connection may send and leave unread.",
         keys: LIMITS,
     },
+    Section {
+        name: "compression",
+        about: "permessage-deflate (RFC 7692), with clients that offer it.",
+        keys: COMPRESSION,
+    },
     Section { name: "heartbeat", about: "Pings that find peers which vanished.", keys: HEARTBEAT },
     Section { name: "log", about: "The log, on standard error.", keys: LOG },
 ];
@@ -183,6 +188,11 @@ static LIMITS: &[Key<Draft>] = &[
         "Payload of one message, whatever its frames. Above it: close 1009.",
     ),
     key(
+        "fragment_size",
+        |d| Size(&mut d.config.conn.fragment_size, 128..=GIB),
+        "Payload of one outgoing frame. Larger messages leave in several, with pongs in between.",
+    ),
+    key(
         "outbox_size",
         |d| Size(&mut d.config.conn.outbox_size, KIB..=GIB),
         "Bytes that wait to be written to one connection. Above it: see slow_consumer.",
@@ -191,6 +201,47 @@ static LIMITS: &[Key<Draft>] = &[
         "slow_consumer",
         |d| Choice(&mut d.config.conn.slow_consumer),
         "When the outbox is full: close the connection (1008), or drop messages.",
+    ),
+];
+
+static COMPRESSION: &[Key<Draft>] = &[
+    key("enabled", |d| Flag(&mut d.compression_enabled), "Whether offers are accepted."),
+    key(
+        "level",
+        |d| Count(&mut d.compression.level, 0..=9),
+        "How hard it is tried: 1 is fastest, 9 smallest, 0 does not compress.",
+    ),
+    key(
+        "server_max_window_bits",
+        |d| Count(&mut d.compression.server_max_window_bits, 9..=15),
+        "How far back, in powers of two, what is sent may refer.",
+    ),
+    key(
+        "client_max_window_bits",
+        |d| Count(&mut d.compression.client_max_window_bits, 9..=15),
+        "How far back what a client sends may refer; below 15, clients that do not offer to keep \
+         to it are denied context takeover.",
+    ),
+    key(
+        "mem_level",
+        |d| Count(&mut d.compression.mem_level, 1..=9),
+        "Memory of each thread's compressor: 9 is largest.",
+    ),
+    key(
+        "context_takeover",
+        |d| Flag(&mut d.compression.context_takeover),
+        "Whether messages may refer to earlier ones: smaller on the wire, for up to both windows \
+         of memory per connection.",
+    ),
+    key(
+        "threshold",
+        |d| Size(&mut d.compression.threshold, 0..=GIB),
+        "Smaller messages are sent as they are.",
+    ),
+    key(
+        "memory_budget",
+        |d| Size(&mut d.compression.memory_budget, 0..=1024 * GIB),
+        "Windows of all connections with context takeover. Above it further ones get none.",
     ),
 ];
 

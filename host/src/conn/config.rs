@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use plugsock_ws::deflate;
+use plugsock_ws::extension::Policy;
+
 /// Limits of every connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -19,6 +22,11 @@ pub struct Config {
     /// Bytes of one message's payload, whatever its frames; by default 4 MiB. The peer above it
     /// gets 1009. A connection holds an unfinished message as far as it was sent.
     pub max_message_size: u64,
+    /// Bytes of payload in one outgoing frame; by default 64 KiB. Larger messages leave in several
+    /// frames (RFC 6455 §5.4), so that a pong waits for one of them only.
+    pub fragment_size: usize,
+    /// permessage-deflate (RFC 7692); `None`, the default, declines every offer.
+    pub compression: Option<Compression>,
     /// Bytes that may wait to be written to one connection; by default 1 MiB. What happens above
     /// it is [`Self::slow_consumer`]'s. Costs nothing while the peer keeps up.
     pub outbox_size: usize,
@@ -42,6 +50,8 @@ impl Default for Config {
             allowed_origins: Vec::new(),
             max_frame_size: 4 << 20,
             max_message_size: 4 << 20,
+            fragment_size: 64 << 10,
+            compression: None,
             outbox_size: 1 << 20,
             slow_consumer: SlowConsumer::default(),
             queue_per_connection: 64,
@@ -49,6 +59,21 @@ impl Default for Config {
             close_timeout: Duration::from_secs(5),
         }
     }
+}
+
+/// How messages are compressed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compression {
+    /// What is agreed to. Without context takeover, the default, a connection keeps nothing.
+    pub policy: Policy,
+    /// How hard it is tried; by default level 1, the fastest, and `mem_level` 8. Each thread has
+    /// one compressor per window size in use, 380 KB at most.
+    pub settings: deflate::Settings,
+    /// Bytes; by default 256. Smaller messages are sent as they are.
+    pub threshold: usize,
+    /// Bytes that the windows of all connections with context takeover may take; by default 1 GiB.
+    /// Above it further connections are agreed with without takeover.
+    pub memory_budget: usize,
 }
 
 /// Pings (RFC 6455 §5.5.2) and how long a peer may stay silent.

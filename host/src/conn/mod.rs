@@ -15,6 +15,7 @@
 //! noted in the turn's [`Pieces`] and leaves at the end of the turn in one write ([`Conn::flush`]).
 
 mod config;
+mod deliver;
 mod output;
 mod phase;
 mod route;
@@ -22,14 +23,17 @@ mod session;
 mod socket;
 mod upgrade;
 
-pub use config::{Config, Heartbeat, SlowConsumer};
+pub use config::{Compression, Config, Heartbeat, SlowConsumer};
+pub use deliver::Variants;
 pub use output::{Pieces, Source};
 pub use phase::Conn;
 pub use route::{Pages, Route, Routes, Target};
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use plugsock_ws::Limits;
+use plugsock_ws::deflate::Codec;
 use plugsock_ws::handshake::HeadLimits;
 
 use crate::inbound::{Batch, Inbound};
@@ -57,6 +61,9 @@ pub struct Env {
     pub shared: Arc<Shared>,
     /// The host's counters.
     pub metrics: Arc<Metrics>,
+    /// Bytes that the windows of all connections with context takeover may take by now; shared by
+    /// all shards.
+    pub windows: Arc<AtomicUsize>,
 }
 
 /// What a connection may use of its shard during one turn.
@@ -68,6 +75,8 @@ pub struct Turn<'a> {
     pub batch: &'a mut Batch,
     /// What goes to the sockets.
     pub pieces: &'a mut Pieces,
+    /// Inflates and deflates.
+    pub codec: &'a mut Codec,
     /// Who is subscribed to what.
     pub topics: &'a mut Topics,
     /// Coarse time.

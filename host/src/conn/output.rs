@@ -178,9 +178,9 @@ impl Pieces {
     ) -> Flushed {
         let (mut index, mut skip) = (from, skip);
         while let Some(piece) = self.list.get(index as usize) {
-            let bytes = &self.bytes(piece, commits)[skip..];
+            let bytes = self.bytes(piece, commits);
             if skip > 0 {
-                outbox.push_rest(bytes);
+                outbox.push_begun(bytes, skip);
             } else if piece.source == Source::Control {
                 outbox.push_control(bytes);
             } else if outbox.push(bytes, limit) == Verdict::Full {

@@ -37,6 +37,8 @@ pub struct Conn {
     pub(super) readable: bool,
     /// The peer will send no more than is there to read.
     ended: bool,
+    /// A message is inflated in steps.
+    pub(super) inflating: bool,
     /// Why it is not read, if it is not.
     pub(super) stalled: Stalled,
 }
@@ -77,9 +79,15 @@ pub(super) enum Stalled {
 }
 
 impl Conn {
-    /// A connection that was just accepted.
+    /// A connection that was just accepted, and until when its handshake must be done.
     #[must_use]
-    pub fn new(socket: TcpStream, id: ConnectionId, permit: Permit, turn: &Turn<'_>) -> Self {
+    pub fn new(
+        socket: TcpStream,
+        id: ConnectionId,
+        permit: Permit,
+        now: Tick,
+        deadline: Tick,
+    ) -> Self {
         Self {
             id,
             socket,
@@ -88,10 +96,11 @@ impl Conn {
             queue: Queue::EMPTY,
             outbox: None,
             unread: Vec::new(),
-            deadline: turn.now.after(turn.env.config.handshake_timeout),
-            last_seen: turn.now,
+            deadline,
+            last_seen: now,
             readable: false,
             ended: false,
+            inflating: false,
             stalled: Stalled::No,
         }
     }
@@ -111,7 +120,7 @@ impl Conn {
         if self.stalled != Stalled::No || matches!(self.phase, Phase::Gone) {
             return;
         }
-        if !self.unread.is_empty() {
+        if !self.unread.is_empty() || self.inflating {
             return self.resume(turn);
         }
         match receive(&mut self.socket, buffer) {
@@ -150,7 +159,8 @@ impl Conn {
     /// Something that stood in the way of reading may have gone: goes on with what is unread.
     pub fn resume(&mut self, turn: &mut Turn<'_>) {
         self.stalled = self.find_stall(turn);
-        if self.stalled == Stalled::No && !self.unread.is_empty() {
+        if self.stalled == Stalled::No && (!self.unread.is_empty() || self.inflating) {
+            self.inflating = false;
             let mut unread = std::mem::take(&mut self.unread);
             self.receive(&mut unread, turn);
         }
@@ -159,7 +169,8 @@ impl Conn {
     /// Whether the shard should call [`Conn::read`] again without an event.
     #[must_use]
     pub fn wants_to_read(&self) -> bool {
-        self.readable && self.stalled == Stalled::No && !matches!(self.phase, Phase::Gone)
+        let more = self.readable || self.inflating;
+        more && self.stalled == Stalled::No && !matches!(self.phase, Phase::Gone)
     }
 
     /// Whether it waits for room in the host's queues.
@@ -289,6 +300,7 @@ impl Conn {
         let discard = u32::try_from(most).unwrap_or(u32::MAX);
         self.phase = Phase::Lingering { half_closed: false, discard };
         self.stalled = Stalled::No;
+        self.inflating = false;
         self.unread = Vec::new();
     }
 
@@ -326,7 +338,11 @@ impl Conn {
 
     /// Keeps what the socket did not take, within bounds.
     fn keep(&mut self, from: u32, skip: usize, commits: &[Commit], turn: &mut Turn<'_>) {
-        let (limit, policy) = (turn.env.config.outbox_size, turn.env.config.slow_consumer);
+        let (limit, mut policy) = (turn.env.config.outbox_size, turn.env.config.slow_consumer);
+        if matches!(&self.phase, Phase::Open(session) if session.keeps_context()) {
+            // What is left out would be missed by everything that refers to it.
+            policy = SlowConsumer::Close;
+        }
         let outbox = self.outbox.get_or_insert_default();
         let (mut from, mut skip) = (from, skip);
         while let Flushed::Full(first) = turn.pieces.keep(from, skip, commits, outbox, limit) {

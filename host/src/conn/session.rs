@@ -1,8 +1,11 @@
 //! An open connection: messages in, the closing handshake, heartbeats.
 
+use std::sync::atomic::Ordering;
+
 use plugsock_ws::close::{Code, Frame};
+use plugsock_ws::extension::Agreement;
 use plugsock_ws::handshake::Refusal;
-use plugsock_ws::{Event, Input, Machine, Role, State, frame};
+use plugsock_ws::{Event, Input, Machine, Role, State, Step, frame};
 
 use super::Turn;
 use super::output::Source;
@@ -18,7 +21,7 @@ const MAX_PENDING_BYTES: u32 = 256 * 1024;
 /// What an open connection has besides its socket.
 #[derive(Debug)]
 pub(super) struct Session {
-    machine: Machine,
+    pub(super) machine: Machine,
     target: Target,
     /// Events that the workers have not handled yet, and their payload bytes.
     pub(super) pending: u32,
@@ -29,6 +32,17 @@ pub(super) struct Session {
     pinged: bool,
     /// The peer's close frame has come: nothing will follow it.
     peer_closed: bool,
+    pub(super) compressing: Compressing,
+}
+
+/// What was agreed on about compression.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Compressing {
+    pub(super) agreement: Option<Agreement>,
+    /// Frames that are compressed once for many can be sent to it.
+    pub(super) takes_shared: bool,
+    /// Bytes of the host's budget for windows.
+    pub(super) reserved: usize,
 }
 
 #[derive(Debug)]
@@ -38,16 +52,27 @@ struct Cause {
 }
 
 impl Session {
-    pub(super) fn new(target: Target) -> Self {
+    pub(super) fn new(target: Target, compressing: Compressing) -> Self {
+        let machine = match compressing.agreement {
+            Some(agreement) => Machine::with_agreement(Role::Server, agreement),
+            None => Machine::new(Role::Server),
+        };
         Self {
-            machine: Machine::new(Role::Server),
+            machine,
             target,
             pending: 0,
             pending_bytes: 0,
             cause: None,
             pinged: false,
             peer_closed: false,
+            compressing,
         }
+    }
+
+    /// Whether what is sent may refer to what was sent before, so that nothing may be left out.
+    pub(super) fn keeps_context(&self) -> bool {
+        let agreement = self.compressing.agreement;
+        agreement.is_some_and(|agreement| agreement.context_takeover(Role::Server))
     }
 
     fn set_cause(&mut self, code: u16, reason: &str) {
@@ -61,33 +86,41 @@ impl Conn {
     /// Frames from the peer. Stops where the workers have enough, and keeps the rest.
     pub(super) fn receive_frames(&mut self, bytes: &mut [u8], turn: &mut Turn<'_>) {
         let mut input = Input::new(bytes);
-        while !input.is_empty() {
+        loop {
             self.stalled = self.find_stall(turn);
             if self.stalled != Stalled::No {
                 self.unread = input.remaining().to_vec();
                 return;
             }
             let Phase::Open(session) = &mut self.phase else { return };
+            if input.is_empty() && !session.machine.is_working() {
+                return;
+            }
             session.pinged = false;
-            match session.machine.next(&turn.env.limits, &mut input) {
-                Ok(None) => {}
-                Ok(Some(Event::Message { kind, payload })) => {
-                    turn.count(Counter::MessagesIn);
-                    match session.target {
-                        Target::Plugin { plugin, sequence } => {
-                            session.pending += 1;
-                            session.pending_bytes +=
-                                u32::try_from(payload.len()).unwrap_or(u32::MAX);
-                            turn.batch.message(self.id, plugin, sequence, kind, payload);
-                            turn.submit_if_full();
-                        }
-                        Target::BuiltinEcho => {
-                            let put = |out: &mut Vec<u8>| frame::encode(kind, payload, out);
-                            turn.pieces.put(&mut self.queue, Source::Scratch, put);
-                        }
-                    }
+            match session.machine.next_with(&turn.env.limits, &mut input, turn.codec) {
+                Ok(Step::Waiting) => {}
+                Ok(Step::Working) => {
+                    // Others have their turn before the rest is inflated.
+                    self.inflating = true;
+                    self.unread = input.remaining().to_vec();
+                    return;
                 }
-                Ok(Some(Event::Ping(payload))) => {
+                Ok(Step::Event(Event::Message { kind, payload })) => match session.target {
+                    Target::Plugin { plugin, sequence } => {
+                        session.pending += 1;
+                        session.pending_bytes += u32::try_from(payload.len()).unwrap_or(u32::MAX);
+                        turn.batch.message(self.id, plugin, sequence, kind, payload);
+                        turn.count(Counter::MessagesIn);
+                        turn.submit_if_full();
+                    }
+                    Target::BuiltinEcho => {
+                        // The payload may lie in the codec that is to compress it.
+                        let payload = payload.to_vec();
+                        self.echo(kind, &payload, turn);
+                        turn.count(Counter::MessagesIn);
+                    }
+                },
+                Ok(Step::Event(Event::Ping(payload))) => {
                     let pong = |out: &mut Vec<u8>| {
                         // Never too long: it came as a ping.
                         let _ = frame::pong(payload, out);
@@ -101,8 +134,8 @@ impl Conn {
                         }
                     }
                 }
-                Ok(Some(Event::Pong(_))) => {}
-                Ok(Some(Event::Close(frame))) => {
+                Ok(Step::Event(Event::Pong(_))) => {}
+                Ok(Step::Event(Event::Close(frame))) => {
                     let (code, reason) =
                         frame.map_or((NO_STATUS, ""), |frame| (frame.code().get(), frame.reason()));
                     session.set_cause(code, reason);
@@ -111,9 +144,8 @@ impl Conn {
                 }
                 Err(error) => {
                     tracing::debug!(conn = %self.id, %error, "the peer broke the protocol");
-                    let reason = error.to_string();
-                    let frame = Frame::truncated(error.close_code(), &reason);
-                    return self.send_close(Some(frame), turn);
+                    session.set_cause(error.close_code().get(), &error.to_string());
+                    return self.answer_close(turn);
                 }
             }
         }
@@ -190,15 +222,21 @@ impl Conn {
         self.send_close(Some(frame), turn);
     }
 
-    /// The peer's close frame is answered when everything that came before it has been handled.
+    /// The peer's close frame, or its breach of a rule, is answered when everything that came
+    /// before it has been handled. If our close frame is out already, there is nothing to wait for.
     fn answer_close(&mut self, turn: &mut Turn<'_>) {
         let Phase::Open(session) = &self.phase else { return };
-        if session.pending > 0 {
+        if session.pending > 0 && session.machine.state() == State::CloseReceived {
             self.deadline = turn.now.after(turn.env.config.close_timeout);
             return;
         }
         let code = session.cause.as_ref().and_then(|cause| Code::new(cause.code));
-        self.send_close(code.map(Frame::bare), turn);
+        // The peer knows its own reason.
+        let reason = match &session.cause {
+            Some(cause) if !session.peer_closed => cause.reason.clone(),
+            _ => String::new(),
+        };
+        self.send_close(code.map(|code| Frame::truncated(code, &reason)), turn);
     }
 
     /// Sends our close frame, unless that was done, and goes on from there.
@@ -222,6 +260,7 @@ impl Conn {
     pub(super) fn end_session(&mut self, turn: &mut Turn<'_>) {
         let Phase::Open(session) = &mut self.phase else { return };
         let peer_closed = session.peer_closed;
+        turn.env.windows.fetch_sub(session.compressing.reserved, Ordering::Relaxed);
         turn.count(Counter::Closed);
         turn.env.shared.directory.close(self.id);
         if let Target::Plugin { plugin, sequence } = session.target {

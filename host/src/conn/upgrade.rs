@@ -2,20 +2,24 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use plugsock_ws::Role;
+use plugsock_ws::extension::Policy;
 use plugsock_ws::handshake::{self, Progress, Refusal, Upgrade, choose_subprotocol};
 
 use super::output::Source;
 use super::phase::{Conn, Phase};
 use super::route::{Route, Target};
-use super::session::Session;
-use super::{Tick, Turn};
+use super::session::{Compressing, Session};
+use super::{Env, Tick, Turn};
 use crate::metrics::Counter;
+use crate::outbound::Coding;
 use crate::types::{ConnectionId, Header, Request};
 
 /// What a good request leads to.
 enum Granted<'a> {
-    Upgrade(&'a Route),
+    Upgrade(&'a Route, Compressing),
     Page,
 }
 
@@ -39,20 +43,20 @@ impl Conn {
                 self.phase = Phase::Responding;
                 self.deadline = turn.now.after(turn.env.config.handshake_timeout);
             }
-            Ok(Granted::Upgrade(route)) => {
+            Ok(Granted::Upgrade(route, compressing)) => {
                 let out = |out: &mut Vec<u8>| out.extend_from_slice(&response);
                 turn.pieces.put(&mut self.queue, Source::Control, out);
-                self.open(route.target, turn);
+                self.open(route.target, compressing, turn);
                 self.receive_frames(&mut bytes[consumed..], turn);
             }
         }
     }
 
-    fn open(&mut self, target: Target, turn: &mut Turn<'_>) {
+    fn open(&mut self, target: Target, compressing: Compressing, turn: &mut Turn<'_>) {
         turn.count(Counter::Opened);
-        let mut session = Session::new(target);
+        let mut session = Session::new(target, compressing);
         if let Target::Plugin { plugin, sequence } = target {
-            turn.env.shared.directory.open(self.id, plugin);
+            turn.env.shared.directory.open(self.id, plugin, compressing.coding());
             turn.batch.open(self.id, plugin, sequence);
             session.pending = 1;
             turn.submit_if_full();
@@ -95,7 +99,9 @@ fn answer<'a>(
     if route.require_subprotocol && subprotocol.is_none() {
         return Err(Refusal::bad_request("None of the offered subprotocols is spoken here."));
     }
-    handshake::accept(&upgrade.key(), subprotocol, &[], response)
+    let compressing = compress(&upgrade, env);
+    let agreement = compressing.agreement.as_ref();
+    handshake::accept_with(&upgrade.key(), subprotocol, agreement, &[], response)
         .map_err(|_| Refusal::bad_request("The subprotocol cannot be answered."))?;
     if let Target::Plugin { plugin, .. } = route.target
         && env.shared.wishes.any(plugin)
@@ -104,7 +110,41 @@ fn answer<'a>(
         let request = wanted.then(|| Arc::new(describe(&upgrade, peer)));
         env.shared.notes.begin(id, plugin, request);
     }
-    Ok(Granted::Upgrade(route))
+    Ok(Granted::Upgrade(route, compressing))
+}
+
+/// What is agreed on about compression. Where the host's budget for windows is used up, nobody else
+/// gets context takeover; without it a connection keeps nothing.
+fn compress(upgrade: &Upgrade<'_>, env: &Env) -> Compressing {
+    let Some(compression) = &env.config.compression else { return Compressing::default() };
+    let policy = compression.policy;
+    let agreed = |policy: Policy| {
+        let agreement = policy.negotiate(upgrade.extensions())?;
+        let reserved = agreement.max_history();
+        reserve(&env.windows, reserved, compression.memory_budget).then_some(Compressing {
+            agreement: Some(agreement),
+            takes_shared: policy.server_max_window_bits <= agreement.window_bits(Role::Server),
+            reserved,
+        })
+    };
+    let without_takeover = Policy { context_takeover: false, ..policy };
+    agreed(policy).or_else(|| agreed(without_takeover)).unwrap_or_default()
+}
+
+fn reserve(used: &AtomicUsize, bytes: usize, most: usize) -> bool {
+    let more = |used: usize| used.checked_add(bytes).filter(|sum| bytes == 0 || *sum <= most);
+    used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+}
+
+impl Compressing {
+    /// How workers encode what they send to the connection.
+    fn coding(&self) -> Coding {
+        match self.agreement {
+            None => Coding::Plain,
+            Some(agreement) if agreement.context_takeover(Role::Server) => Coding::ByShard,
+            Some(agreement) => Coding::Alone(agreement.window_bits(Role::Server)),
+        }
+    }
 }
 
 fn describe(upgrade: &Upgrade<'_>, peer: Option<IpAddr>) -> Request {

@@ -23,6 +23,19 @@ pub enum Entry {
         /// Their length.
         len: u32,
     },
+    /// A whole message for one connection whose shard has to compress it with what was sent before:
+    /// the range is the message as plain frames, then, unless `deflated` is 0, as frames
+    /// compressed on their own.
+    Message {
+        /// The receiver.
+        conn: ConnectionId,
+        /// Where the plain frames begin.
+        at: u32,
+        /// Their length.
+        len: u32,
+        /// The length of the compressed frames.
+        deflated: u32,
+    },
     /// Start of the closing handshake; the range is the reason.
     Close {
         /// Which connection.
@@ -61,7 +74,8 @@ pub enum Entry {
         /// Its length.
         len: u8,
     },
-    /// A frame for all subscribers; the range is the name and behind it the frame.
+    /// A message for all subscribers; the range is the name, behind it the message as plain frames,
+    /// then, unless `deflated` is 0, as compressed ones.
     Publish {
         /// Who is left out.
         except: Option<ConnectionId>,
@@ -71,17 +85,21 @@ pub enum Entry {
         name: u8,
         /// Where the name begins.
         at: u32,
-        /// Length of the frame.
+        /// Length of the plain frames.
         len: u32,
+        /// The length of the compressed frames.
+        deflated: u32,
     },
-    /// A frame for all connections of a plugin.
+    /// A message for all connections of a plugin, encoded as for [`Entry::Publish`].
     Broadcast {
         /// Whose connections.
         plugin: PluginId,
-        /// Where the frame begins.
+        /// Where the plain frames begin.
         at: u32,
-        /// Its length.
+        /// Their length.
         len: u32,
+        /// The length of the compressed frames.
+        deflated: u32,
     },
     /// A plain HTTP response, after which the connection ends.
     Respond {
@@ -100,6 +118,7 @@ impl Entry {
     pub fn shard(&self) -> Option<usize> {
         match self {
             Self::Send { conn, .. }
+            | Self::Message { conn, .. }
             | Self::Close { conn, .. }
             | Self::Handled { conn, .. }
             | Self::Subscribe { conn, .. }
@@ -113,13 +132,14 @@ impl Entry {
     #[must_use]
     pub fn range(&self) -> (u32, u32) {
         match *self {
-            Self::Send { at, len, .. }
-            | Self::Broadcast { at, len, .. }
-            | Self::Respond { at, len, .. } => (at, len),
+            Self::Send { at, len, .. } | Self::Respond { at, len, .. } => (at, len),
+            Self::Message { at, len, deflated, .. } | Self::Broadcast { at, len, deflated, .. } => {
+                (at, len + deflated)
+            }
             Self::Close { at, len, .. }
             | Self::Subscribe { at, len, .. }
             | Self::Unsubscribe { at, len, .. } => (at, u32::from(len)),
-            Self::Publish { at, len, name, .. } => (at, u32::from(name) + len),
+            Self::Publish { at, name, len, deflated, .. } => (at, u32::from(name) + len + deflated),
             Self::Handled { .. } => (0, 0),
         }
     }
@@ -129,6 +149,7 @@ impl Entry {
     pub fn moved_to(mut self, start: u32) -> Self {
         match &mut self {
             Self::Send { at, .. }
+            | Self::Message { at, .. }
             | Self::Broadcast { at, .. }
             | Self::Respond { at, .. }
             | Self::Close { at, .. }

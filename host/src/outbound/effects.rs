@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
-use plugsock_ws::{close, frame};
+use plugsock_ws::close;
 
-use super::{Commit, Entry, Outgoing, Shared};
+use super::encoder::Encoder;
+use super::{Coding, Commit, Encoding, Entry, Outgoing, Shared};
 use crate::types::{ConnectionId, Kind, PluginId, Request};
 
 /// Bytes of messages, names and reasons that one call may ask for, unless one message is larger.
 const BUDGET_BYTES: usize = 16 * 1024 * 1024;
 /// Effects that one call may ask for.
 const BUDGET_EFFECTS: usize = 65_536;
+/// Bytes of a message that a shard compresses itself, with what was sent before; larger ones are
+/// compressed on their own by the worker, so that the shard is not held up.
+const MAX_BY_SHARD: usize = 64 * 1024;
 /// Bytes of a channel's name, at most.
 const MAX_CHANNEL: usize = 255;
 /// Bytes of an attachment, at most.
@@ -21,7 +25,7 @@ const MAX_ATTACHMENT: usize = 16 * 1024;
 pub struct Effects {
     shared: Arc<Shared>,
     plugin: PluginId,
-    max_message: usize,
+    encoder: Encoder,
     pub(super) commit: Commit,
     pub(super) attachments: Vec<(ConnectionId, Arc<[u8]>)>,
 }
@@ -40,11 +44,11 @@ pub enum Refused {
 }
 
 impl Effects {
-    /// Empty. Messages may have `max_message` bytes.
+    /// Empty.
     #[must_use]
-    pub fn new(shared: Arc<Shared>, max_message: usize) -> Self {
-        let commit = Commit::default();
-        Self { shared, plugin: PluginId(0), max_message, commit, attachments: Vec::new() }
+    pub fn new(shared: Arc<Shared>, encoding: Encoding) -> Self {
+        let (encoder, commit) = (Encoder::new(encoding), Commit::default());
+        Self { shared, plugin: PluginId(0), encoder, commit, attachments: Vec::new() }
     }
 
     /// Empties it for a call of this plugin.
@@ -64,9 +68,27 @@ impl Effects {
     /// # Errors
     /// [`Refused::NotOpen`] and the limits.
     pub fn send(&mut self, conn: ConnectionId, kind: Kind, payload: &[u8]) -> Result<(), Refused> {
-        self.check_open(conn)?;
-        let (at, len) = self.put_frame(kind, payload)?;
-        self.commit.push_send(conn, at, len);
+        let coding = self.shared.directory.coding(conn, self.plugin).ok_or(Refused::NotOpen)?;
+        self.check_message(payload)?;
+        let at = self.commit.end();
+        match coding {
+            Coding::ByShard if self.encoder.is_worth_it(payload) => {
+                let large = payload.len() > MAX_BY_SHARD;
+                let (len, deflated) = self.put_variants(kind, payload, large);
+                self.commit.entries.push(Entry::Message { conn, at, len, deflated });
+                return Ok(());
+            }
+            Coding::Alone(bits) => {
+                let out = &mut self.commit.bytes;
+                if !self.encoder.deflated(kind, payload, bits, out) {
+                    self.encoder.plain(kind, payload, out);
+                }
+            }
+            Coding::Plain | Coding::ByShard => {
+                self.encoder.plain(kind, payload, &mut self.commit.bytes);
+            }
+        }
+        self.commit.push_send(conn, at, self.commit.end() - at);
         Ok(())
     }
 
@@ -121,11 +143,12 @@ impl Effects {
         payload: &[u8],
         except: Option<ConnectionId>,
     ) -> Result<(), Refused> {
+        self.check_message(payload)?;
         let (at, name) = self.put_channel(channel)?;
-        let frame = self.put_frame(kind, payload);
-        let (_, len) = frame.inspect_err(|_| self.commit.bytes.truncate(at as usize))?;
+        let inflated = self.shared.directory.anyone_inflates(self.plugin);
+        let (len, deflated) = self.put_variants(kind, payload, inflated);
         let plugin = self.plugin;
-        self.commit.entries.push(Entry::Publish { except, plugin, name, at, len });
+        self.commit.entries.push(Entry::Publish { except, plugin, name, at, len, deflated });
         Ok(())
     }
 
@@ -134,8 +157,11 @@ impl Effects {
     /// # Errors
     /// The limits.
     pub fn broadcast(&mut self, kind: Kind, payload: &[u8]) -> Result<(), Refused> {
-        let (at, len) = self.put_frame(kind, payload)?;
-        self.commit.entries.push(Entry::Broadcast { plugin: self.plugin, at, len });
+        self.check_message(payload)?;
+        let at = self.commit.end();
+        let inflated = self.shared.directory.anyone_inflates(self.plugin);
+        let (len, deflated) = self.put_variants(kind, payload, inflated);
+        self.commit.entries.push(Entry::Broadcast { plugin: self.plugin, at, len, deflated });
         Ok(())
     }
 
@@ -196,14 +222,23 @@ impl Effects {
         if open { Ok(()) } else { Err(Refused::NotOpen) }
     }
 
-    fn put_frame(&mut self, kind: Kind, payload: &[u8]) -> Result<(u32, u32), Refused> {
-        if payload.len() > self.max_message {
+    fn check_message(&self, payload: &[u8]) -> Result<(), Refused> {
+        if payload.len() > self.encoder.max_message_size() {
             return Err(Refused::TooLarge);
         }
-        self.check_budget(payload.len())?;
-        let at = self.commit.end();
-        frame::encode(kind, payload, &mut self.commit.bytes);
-        Ok((at, self.commit.end() - at))
+        self.check_budget(payload.len())
+    }
+
+    /// Appends the message plain and, if somebody can use it, compressed on its own. Returns the
+    /// lengths; the second is 0 where nothing was appended.
+    fn put_variants(&mut self, kind: Kind, payload: &[u8], deflate: bool) -> (u32, u32) {
+        let start = self.commit.end();
+        self.encoder.plain(kind, payload, &mut self.commit.bytes);
+        let middle = self.commit.end();
+        if deflate {
+            self.encoder.shared(kind, payload, &mut self.commit.bytes);
+        }
+        (middle - start, self.commit.end() - middle)
     }
 
     fn put_channel(&mut self, name: &str) -> Result<(u32, u8), Refused> {
@@ -222,7 +257,7 @@ impl Effects {
     }
 
     fn check_budget(&self, bytes: usize) -> Result<(), Refused> {
-        let most = BUDGET_BYTES.max(self.max_message);
+        let most = BUDGET_BYTES.max(self.encoder.max_message_size());
         let fits =
             self.commit.bytes.len() + bytes <= most && self.commit.entries.len() < BUDGET_EFFECTS;
         if fits { Ok(()) } else { Err(Refused::OverBudget) }
@@ -238,9 +273,11 @@ mod tests {
     fn effects() -> (Effects, ConnectionId) {
         let shared = Shared::new(1, 2);
         let conn = ConnectionId::new(0, 1, 1);
-        shared.directory.open(conn, PLUGIN);
+        shared.directory.open(conn, PLUGIN, Coding::Plain);
         shared.notes.begin(conn, PLUGIN, None);
-        let mut effects = Effects::new(shared, 1_000);
+        let encoding =
+            Encoding { max_message_size: 1_000, fragment_size: 65_536, compression: None };
+        let mut effects = Effects::new(shared, encoding);
         effects.begin(PLUGIN);
         (effects, conn)
     }

@@ -7,6 +7,7 @@
 mod commit;
 mod directory;
 mod effects;
+mod encoder;
 mod hub;
 mod notes;
 mod outbox;
@@ -16,8 +17,9 @@ mod topics;
 use std::sync::Arc;
 
 pub use commit::{Commit, Entry};
-pub use directory::Directory;
+pub use directory::{Coding, Directory};
 pub use effects::{Effects, Refused};
+pub use encoder::{Compression, Encoding};
 pub use hub::Hub;
 pub use notes::{Note, Notes, Wishes};
 pub use outbox::{Outbox, Verdict};
@@ -45,7 +47,7 @@ impl Shared {
     pub fn new(shards: usize, plugins: usize) -> Arc<Self> {
         Arc::new(Self {
             hub: Hub::new(shards),
-            directory: Directory::new(shards),
+            directory: Directory::new(shards, plugins),
             notes: Notes::new(shards),
             wishes: Wishes::new(plugins),
             members: Members::default(),

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write};
 
+use plugsock_ws::fragment;
+
 /// Pieces that one system call takes.
 const MAX_SLICES: usize = 64;
 
@@ -26,11 +28,8 @@ struct Chunk {
 enum Kind {
     /// Whole messages: may be dropped.
     Messages,
-    /// Control frames: never dropped.
-    Control,
-    /// What is left of a chunk whose beginning was written past the outbox: never dropped, and
-    /// nothing may go before it.
-    Rest,
+    /// Control frames, and the later frames of a message that has begun to leave: never dropped.
+    Kept,
     /// The one pong that waits.
     Pong,
 }
@@ -59,32 +58,39 @@ impl Outbox {
     /// Appends control frames, whatever waits: the connection has at most one pong, one ping and
     /// one close frame here.
     pub fn push_control(&mut self, bytes: &[u8]) {
-        self.append(bytes, Kind::Control);
+        self.append(bytes, Kind::Kept);
     }
 
-    /// The pong that goes out next, before the messages. It takes the place of one that still
-    /// waits: only the newest ping need be answered (RFC 6455 §5.5.3), so a flood of pings holds
-    /// no memory.
+    /// The pong that goes out next, before the messages and between the frames of one that has
+    /// begun to leave. It takes the place of one that still waits: only the newest ping need be
+    /// answered (RFC 6455 §5.5.3), so a flood of pings holds no memory.
     pub fn set_pong(&mut self, frame: Vec<u8>) {
-        let rest = self.chunks.front().is_some_and(|chunk| chunk.kind == Kind::Rest);
-        let begun = usize::from(self.written > 0 || rest);
         self.bytes += frame.len();
-        let waiting = self.chunks.iter().skip(begun).position(|chunk| chunk.kind == Kind::Pong);
         let chunk = Chunk { bytes: frame, kind: Kind::Pong };
-        match waiting {
-            Some(place) => {
-                let old = std::mem::replace(&mut self.chunks[begun + place], chunk);
-                self.bytes -= old.bytes.len();
-            }
-            None => self.chunks.insert(begun.min(self.chunks.len()), chunk),
+        if let Some(waiting) = self.waiting_pong() {
+            let old = std::mem::replace(waiting, chunk);
+            self.bytes -= old.bytes.len();
+            return;
         }
+        if self.written == 0 {
+            self.chunks.push_front(chunk);
+            return;
+        }
+        let Some(begun) = self.chunks.front_mut() else { return };
+        let later_frames = begun.bytes.split_off(frame_end(&begun.bytes, self.written));
+        if !later_frames.is_empty() {
+            self.chunks.insert(1, Chunk { bytes: later_frames, kind: Kind::Kept });
+        }
+        self.chunks.insert(1, chunk);
     }
 
-    /// Keeps the rest of a chunk whose beginning has already been written to the socket. The
-    /// outbox must be empty.
-    pub fn push_rest(&mut self, bytes: &[u8]) {
+    /// Keeps a chunk of which `written` bytes have already been written to the socket. The outbox
+    /// must be empty.
+    pub fn push_begun(&mut self, bytes: &[u8], written: usize) {
         debug_assert!(self.chunks.is_empty());
-        self.append(bytes, Kind::Rest);
+        self.append(bytes, Kind::Kept);
+        self.bytes -= written;
+        self.written = written;
     }
 
     /// Drops the oldest messages that have not begun to leave until `limit` has room. Returns how
@@ -155,6 +161,12 @@ impl Outbox {
         Ok(total)
     }
 
+    /// A pong that has not begun to leave.
+    fn waiting_pong(&mut self) -> Option<&mut Chunk> {
+        let begun = usize::from(self.written > 0);
+        self.chunks.iter_mut().skip(begun).find(|chunk| chunk.kind == Kind::Pong)
+    }
+
     fn append(&mut self, bytes: &[u8], kind: Kind) {
         if !bytes.is_empty() {
             self.bytes += bytes.len();
@@ -176,8 +188,19 @@ impl Outbox {
     }
 }
 
+/// Where the frame ends in which byte `at` of these whole frames lies.
+fn frame_end(frames: &[u8], at: usize) -> usize {
+    let ends = fragment::frames(frames).scan(0, |end, (header, payload)| {
+        *end += header.size() + payload.len();
+        Some(*end)
+    });
+    { ends }.find(|end| *end >= at).unwrap_or(frames.len())
+}
+
 #[cfg(test)]
 mod tests {
+    use plugsock_ws::{Kind as Message, frame};
+
     use super::*;
 
     /// Takes so many bytes per call, then would block.
@@ -251,26 +274,49 @@ mod tests {
     #[test]
     fn a_pong_does_not_tear_what_was_half_written_before_the_outbox_was_there() {
         let mut outbox = Outbox::default();
-        outbox.push_rest(b"rest");
+        let mut message = Vec::new();
+        frame::encode(Message::Binary, b"half of this was written", &mut message);
+        outbox.push_begun(&message, 10);
         outbox.set_pong(b"PONG".to_vec());
         let mut socket = Narrow { taken: Vec::new(), portions: vec![100] };
         outbox.write_to(&mut socket).unwrap();
-        assert_eq!(socket.taken, b"restPONG");
+        assert_eq!(socket.taken, [&message[10..], b"PONG"].concat());
+    }
+
+    #[test]
+    fn a_pong_goes_between_the_frames_of_a_message_and_none_of_them_is_dropped() {
+        let (mut first, mut later) = (Vec::new(), Vec::new());
+        frame::encode_header(frame::Opcode::Text, false, 300, &mut first);
+        first.resize(first.len() + 300, b'a');
+        frame::encode_header(frame::Opcode::Continuation, true, 300, &mut later);
+        later.resize(later.len() + 300, b'b');
+        for written in 1..=first.len() {
+            let mut outbox = Outbox::default();
+            outbox.push_begun(&[first.clone(), later.clone()].concat(), written);
+            outbox.set_pong(b"PONG".to_vec());
+            assert_eq!(outbox.drop_oldest(0), 0);
+            assert_eq!(outbox.len(), first.len() + later.len() + 4 - written);
+            let mut socket = Narrow { taken: Vec::new(), portions: vec![1_000; 3] };
+            outbox.write_to(&mut socket).unwrap();
+            assert_eq!(socket.taken, [&first[written..], b"PONG", &later].concat());
+        }
     }
 
     #[test]
     fn only_the_newest_pong_waits_and_it_goes_first() {
         let mut outbox = Outbox::default();
-        let _ = outbox.push(b"begun", 100);
+        let mut begun = Vec::new();
+        frame::encode(Message::Text, b"begun", &mut begun);
+        let _ = outbox.push(&begun, 100);
         let _ = outbox.push(b"next", 100);
         let mut socket = Narrow { taken: Vec::new(), portions: vec![2] };
         outbox.write_to(&mut socket).unwrap();
         outbox.set_pong(b"PING1".to_vec());
         outbox.set_pong(b"P2".to_vec());
-        assert_eq!(outbox.len(), 3 + 2 + 4);
+        assert_eq!(outbox.len(), 5 + 2 + 4);
         socket.portions = vec![100; 10];
         outbox.write_to(&mut socket).unwrap();
-        assert_eq!(socket.taken, b"begunP2next");
+        assert_eq!(socket.taken, [&begun[..], b"P2next"].concat());
         assert_eq!(outbox.len(), 0);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::{Events, Interest, Poll, Token};
+use plugsock_ws::deflate::Codec;
 use plugsock_ws::handshake::Refusal;
 
 use super::accept::{Arrival, Door, Shortage};
@@ -13,7 +14,7 @@ use super::slab::Slab;
 use super::wheel::Wheel;
 use super::{BUFFER, Control, WAKER};
 use crate::clock;
-use crate::conn::{Conn, Env, Pieces, Tick, Turn};
+use crate::conn::{Conn, Env, Pieces, Tick, Turn, Variants};
 use crate::inbound::Batch;
 use crate::listen::Rejected;
 use crate::metrics::Counter;
@@ -38,6 +39,7 @@ pub(super) struct Shard {
     buffer: Box<[u8]>,
     batch: Batch,
     pieces: Pieces,
+    codec: Codec,
     /// Slots that have something to write.
     flush: Vec<u32>,
     /// Slots whose socket may have more than one receive took.
@@ -53,6 +55,7 @@ pub(super) struct Shard {
 impl Shard {
     pub(super) fn new(env: Env, poll: Poll, door: Door, control: Arc<Control>) -> Self {
         let shard = u8::try_from(env.shard).unwrap_or(u8::MAX);
+        let settings = env.config.compression.as_ref().map(|compression| compression.settings);
         Self {
             env,
             poll,
@@ -64,6 +67,7 @@ impl Shard {
             buffer: vec![0; BUFFER].into_boxed_slice(),
             batch: Batch::default(),
             pieces: Pieces::default(),
+            codec: settings.map_or_else(Codec::default, Codec::new),
             flush: Vec::new(),
             again: Vec::new(),
             stalled: VecDeque::new(),
@@ -190,8 +194,8 @@ impl Shard {
         };
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(&mut socket, Token(id.slot() as usize), interest)?;
-        let turn = turn(&self.env, &mut self.batch, &mut self.pieces, &mut self.topics, self.now);
-        self.conns.insert(Conn::new(socket, id, permit, &turn));
+        let until = self.now.after(self.env.config.handshake_timeout);
+        self.conns.insert(Conn::new(socket, id, permit, self.now, until));
         self.visit(id.slot(), |conn, _, turn| match rejected {
             Some(Rejected::Full) => {
                 conn.refuse(&Refusal::unavailable("The host is full.", RETRY_AFTER_S), turn);
@@ -230,6 +234,13 @@ impl Shard {
             Entry::Send { conn, at, len } => self.visit_tenant(conn, |conn, turn| {
                 conn.push(number, at, len, turn.pieces);
             }),
+            Entry::Message { conn, at, len, deflated } => {
+                let message = Variants { commit: number, bytes: &commit.bytes, at, len, deflated };
+                self.visit_tenant(conn, |conn, turn| {
+                    let size = turn.env.config.fragment_size;
+                    conn.push_own(message, size, turn.pieces, turn.codec);
+                });
+            }
             Entry::Handled { conn, events, bytes } => self.visit_tenant(conn, |conn, turn| {
                 conn.handled(events, bytes, turn);
             }),
@@ -245,22 +256,26 @@ impl Shard {
             Entry::Unsubscribe { conn, at, len } => self.visit_tenant(conn, |conn, turn| {
                 conn.unsubscribe(text(at, len), turn);
             }),
-            Entry::Publish { except, plugin, name, at, len } => {
-                for slot in self.topics.subscribers(plugin, text(at, name)) {
+            Entry::Publish { except, plugin, name, at, len, deflated } => {
+                let channel = text(at, name);
+                let at = at + u32::from(name);
+                let message = Variants { commit: number, bytes: &commit.bytes, at, len, deflated };
+                for slot in self.topics.subscribers(plugin, channel) {
                     let Some(slot_of) = self.conns.slot(slot) else { continue };
                     let Some(conn) = &mut slot_of.conn else { continue };
                     if except != Some(conn.id()) {
-                        conn.push(number, at + u32::from(name), len, &mut self.pieces);
+                        conn.push_shared(message, &mut self.pieces);
                         list(&mut slot_of.listed.flush, &mut self.flush, slot);
                     }
                 }
             }
-            Entry::Broadcast { plugin, at, len } => {
+            Entry::Broadcast { plugin, at, len, deflated } => {
+                let message = Variants { commit: number, bytes: &commit.bytes, at, len, deflated };
                 for (slot, slot_of) in self.conns.tenants() {
                     if let Some(conn) = &mut slot_of.conn
                         && conn.serves(plugin)
                     {
-                        conn.push(number, at, len, &mut self.pieces);
+                        conn.push_shared(message, &mut self.pieces);
                         list(&mut slot_of.listed.flush, &mut self.flush, slot);
                     }
                 }
@@ -347,8 +362,14 @@ impl Shard {
     fn visit(&mut self, slot: u32, call: impl FnOnce(&mut Conn, &mut [u8], &mut Turn<'_>)) {
         let Some(slot_of) = self.conns.slot(slot) else { return };
         let Some(conn) = &mut slot_of.conn else { return };
-        let mut turn =
-            turn(&self.env, &mut self.batch, &mut self.pieces, &mut self.topics, self.now);
+        let mut turn = Turn {
+            env: &self.env,
+            batch: &mut self.batch,
+            pieces: &mut self.pieces,
+            codec: &mut self.codec,
+            topics: &mut self.topics,
+            now: self.now,
+        };
         call(conn, &mut self.buffer, &mut turn);
         let listed = &mut slot_of.listed;
         if conn.is_gone() {
@@ -377,16 +398,6 @@ fn list(listed: &mut bool, list: &mut Vec<u32>, slot: u32) {
     if !std::mem::replace(listed, true) {
         list.push(slot);
     }
-}
-
-fn turn<'a>(
-    env: &'a Env,
-    batch: &'a mut Batch,
-    pieces: &'a mut Pieces,
-    topics: &'a mut Topics,
-    now: Tick,
-) -> Turn<'a> {
-    Turn { env, batch, pieces, topics, now }
 }
 
 fn tick(since: Instant) -> Tick {

@@ -55,7 +55,7 @@ struct Log {
 impl Lane {
     pub(super) fn new(thread: Rc<Thread>, instances: Instances) -> Self {
         let shared = Arc::clone(&thread.env.shared);
-        let effects = Effects::new(Arc::clone(&shared), thread.env.max_message_size);
+        let effects = Effects::new(Arc::clone(&shared), thread.env.encoding.clone());
         Self {
             thread,
             instances,
@@ -108,12 +108,14 @@ impl Lane {
         let (conn, plugin) = (work.conn(), work.plugin());
         let single = work.sequence() == inbound::Sequence::Plugin;
         let version = self.thread.env.table.active(plugin);
+        let mut instance = None;
         let (mut events, mut bytes) = (0, 0);
         for (what, payload) in work.events() {
-            if let Some(version) = &version
-                && let Err(failure) = self.call(version, single, event(conn, what, payload)).await
-            {
-                self.fail(version, conn, &failure);
+            if let Some(version) = &version {
+                let call = event(conn, what, payload);
+                if let Err(failure) = self.call(version, single, &mut instance, call).await {
+                    self.fail(version, conn, &failure);
+                }
             }
             if let Happening::Close(_) = what {
                 self.thread.env.shared.notes.end(conn);
@@ -124,38 +126,50 @@ impl Lane {
                 self.outgoing.post();
             }
         }
+        if let Some(mut instance) = instance {
+            self.effects = instance.reclaim();
+            self.instances.put(plugin, instance, single);
+        }
         self.done.events += events as usize;
         self.done.bytes += bytes;
         self.outgoing.handled(conn, events, u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
-    /// One call, and its effects if it returns.
+    /// One call, and its effects if it returns. `instance` is what the run has leased so far; it
+    /// has the lane's effects, and a failure leaves none.
     async fn call(
         &mut self,
         version: &Version<Effects>,
         single: bool,
+        instance: &mut Option<Instance<Effects>>,
         call: Call<'_>,
     ) -> Result<(), Failure> {
-        let mut instance = match self.instances.take(version, single) {
-            Some(instance) => instance,
-            None => self.patiently(version.instantiate()).await?,
+        let leased = match instance {
+            Some(leased) => leased,
+            None => {
+                let mut leased = match self.instances.take(version, single) {
+                    Some(leased) => leased,
+                    None => self.patiently(version.instantiate()).await?,
+                };
+                leased.lend(self.effects.take().unwrap_or_else(|| self.new_effects()));
+                instance.insert(leased)
+            }
         };
-        let Some(mut effects) = self.effects.take() else { return Ok(()) };
-        effects.begin(version.id());
+        if let Some(effects) = leased.host_mut() {
+            effects.begin(version.id());
+        }
         if version.facts().flushes {
             // What is flushed in mid-call must not overtake what earlier calls asked for.
             self.outgoing.post();
         }
-        instance.lend(effects);
-        let outcome = self.patiently(instance.call(call)).await;
-        let mut effects = instance.reclaim().unwrap_or_else(|| self.new_effects());
-        if outcome.is_ok() {
-            self.outgoing.absorb(&mut effects);
-            self.instances.put(version.id(), instance, single);
-        } else {
-            effects.clear();
+        let outcome = self.patiently(leased.call(call)).await;
+        match (&outcome, leased.host_mut()) {
+            (Ok(()), Some(effects)) => self.outgoing.absorb(effects),
+            _ => {
+                self.effects = leased.reclaim();
+                *instance = None;
+            }
         }
-        self.effects = Some(effects);
         outcome
     }
 
@@ -212,7 +226,7 @@ impl Lane {
 
     fn new_effects(&self) -> Box<Effects> {
         let env = &self.thread.env;
-        Box::new(Effects::new(Arc::clone(&env.shared), env.max_message_size))
+        Box::new(Effects::new(Arc::clone(&env.shared), env.encoding.clone()))
     }
 }
 

@@ -17,7 +17,7 @@ pub use pool::Pool;
 
 use crate::inbound::Inbound;
 use crate::metrics::Metrics;
-use crate::outbound::{Effects, Shared};
+use crate::outbound::{Effects, Encoding, Shared};
 use crate::plugin::{Engine, Table};
 
 /// What all workers have in common.
@@ -33,8 +33,8 @@ pub struct Env {
     pub engine: Engine,
     /// What happens to a connection whose handler fails, by plugin.
     pub on_failure: Box<[OnFailure]>,
-    /// Bytes of one message that a handler may send.
-    pub max_message_size: usize,
+    /// How the messages leave that handlers send.
+    pub encoding: Encoding,
     /// The host's counters. Worker `n` counts as thread `shards + n`.
     pub metrics: Arc<Metrics>,
 }

@@ -1,15 +1,18 @@
 //! What a connection keeps from one receive to the next: an incomplete frame or message.
 
+use crate::deflate::Inflation;
 use crate::frame::{Header, MAX_HEADER_SIZE, Opcode, Role};
 use crate::{Error, Input, Kind, Limits, utf8};
 
-/// An incomplete frame, an incomplete message, or both.
+/// An incomplete frame, an incomplete message, or both; or a complete message, alone, that is not
+/// yet inflated.
 #[derive(Debug, Default)]
 pub(crate) struct Partial {
     pub(crate) stage: Stage,
     /// The received part of a control frame's payload, unmasked; at most 125 bytes.
     pub(crate) control: Vec<u8>,
     pub(crate) message: Option<Message>,
+    pub(crate) inflation: Option<Box<Inflation>>,
 }
 
 /// How far the current frame has come.
@@ -32,6 +35,8 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Message {
     kind: Kind,
+    /// Its bytes are to be inflated.
+    compressed: bool,
     bytes: Vec<u8>,
     /// How many of the bytes are known to be valid UTF-8.
     valid: usize,
@@ -46,6 +51,7 @@ impl Partial {
     pub(crate) fn header(
         &mut self,
         role: Role,
+        compression: bool,
         input: &mut Input<'_>,
     ) -> Result<Option<Header>, Error> {
         let (mut bytes, before) = match self.stage {
@@ -57,7 +63,7 @@ impl Partial {
             *to = *from;
             len += 1;
         }
-        match Header::parse(role, bytes.get(..len).unwrap_or_default())? {
+        match Header::parse_as(role, compression, bytes.get(..len).unwrap_or_default())? {
             Some((header, size)) => {
                 input.skip(size.saturating_sub(before));
                 self.stage = Stage::Boundary;
@@ -82,15 +88,17 @@ impl Partial {
     /// Bytes on the heap, this structure included.
     pub(crate) fn size(&self) -> usize {
         let message = self.message.as_ref().map_or(0, |message| message.bytes.capacity());
-        size_of::<Self>() + self.control.capacity() + message
+        let inflation = self.inflation.as_ref().map_or(0, |inflation| inflation.size());
+        size_of::<Self>() + self.control.capacity() + message + inflation
     }
 }
 
 impl Message {
-    /// A message that begins with a frame of `opcode`, which is text or binary.
-    pub(crate) const fn new(opcode: Opcode, dropped: bool) -> Self {
-        let kind = if matches!(opcode, Opcode::Text) { Kind::Text } else { Kind::Binary };
-        Self { kind, bytes: Vec::new(), valid: 0, empty_fragments: 0, dropped }
+    /// A message that begins with the frame `header`, which is text or binary.
+    pub(crate) const fn new(header: &Header, dropped: bool) -> Self {
+        let kind = if matches!(header.opcode, Opcode::Text) { Kind::Text } else { Kind::Binary };
+        let compressed = header.compressed;
+        Self { kind, compressed, bytes: Vec::new(), valid: 0, empty_fragments: 0, dropped }
     }
 
     /// Appends payload bytes of the frame `header`, which will bring `rest` more.
@@ -108,7 +116,7 @@ impl Message {
             self.grow(header.fin, bytes.len(), rest);
         }
         self.bytes.extend_from_slice(bytes);
-        if self.kind == Kind::Text {
+        if self.kind == Kind::Text && !self.compressed {
             self.valid = utf8::check(&self.bytes, self.valid)?;
         }
         Ok(())
@@ -126,9 +134,15 @@ impl Message {
         self.bytes.reserve_exact(room);
     }
 
+    /// Whether it is still to be inflated.
+    pub(crate) const fn is_compressed(&self) -> bool {
+        self.compressed && !self.dropped
+    }
+
     /// The whole message. Fails if text ends inside a code point.
     pub(crate) fn finish(self) -> Result<(Kind, Vec<u8>), Error> {
-        if self.kind == Kind::Text && !self.dropped && self.valid < self.bytes.len() {
+        let checked = self.kind == Kind::Text && !self.dropped && !self.compressed;
+        if checked && self.valid < self.bytes.len() {
             return Err(Error::InvalidUtf8);
         }
         Ok((self.kind, self.bytes))

@@ -45,13 +45,19 @@ pub enum Error {
     },
     /// A message of more bytes than [`Limits::max_message_size`](crate::Limits).
     MessageTooLarge {
-        /// Bytes received plus bytes declared by the frame that went over.
+        /// Bytes received plus bytes declared by the frame that went over. Where an inflated
+        /// message went over, as far as it was inflated: one past the limit.
         size: u64,
         /// The limit in bytes.
         limit: u64,
     },
     /// A message with more than [`Limits::MAX_EMPTY_FRAGMENTS`](crate::Limits) empty fragments.
     TooManyEmptyFragments,
+    /// A compressed message that is not DEFLATE from its first octet to its last, or that refers
+    /// further back than it may (RFC 7692 §7.2.2).
+    InvalidDeflate,
+    /// A compressed message with more than 1024 final blocks.
+    TooManyFinalBlocks,
 }
 
 /// What kind of wrong an [`Error`] is.
@@ -79,9 +85,11 @@ impl Error {
             | Self::ExpectedContinuation
             | Self::ClosePayloadTooShort
             | Self::InvalidCloseCode(_) => Code::PROTOCOL_ERROR,
-            Self::InvalidUtf8 | Self::InvalidCloseReason => Code::INVALID_DATA,
+            Self::InvalidUtf8 | Self::InvalidCloseReason | Self::InvalidDeflate => {
+                Code::INVALID_DATA
+            }
             Self::FrameTooLarge { .. } | Self::MessageTooLarge { .. } => Code::TOO_BIG,
-            Self::TooManyEmptyFragments => Code::POLICY,
+            Self::TooManyEmptyFragments | Self::TooManyFinalBlocks => Code::POLICY,
         }
     }
 
@@ -90,7 +98,8 @@ impl Error {
         match self {
             Self::FrameTooLarge { .. }
             | Self::MessageTooLarge { .. }
-            | Self::TooManyEmptyFragments => Fault::Limit,
+            | Self::TooManyEmptyFragments
+            | Self::TooManyFinalBlocks => Fault::Limit,
             _ => Fault::Rule,
         }
     }
@@ -121,6 +130,8 @@ impl fmt::Display for Error {
                 write!(f, "a message of {size} bytes is over the limit of {limit}")
             }
             Self::TooManyEmptyFragments => f.write_str("a message has too many empty fragments"),
+            Self::InvalidDeflate => f.write_str("a compressed message is not DEFLATE"),
+            Self::TooManyFinalBlocks => f.write_str("a message has too many final blocks"),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::deflate::Compressor;
 use crate::{Error, Kind, mask};
 
 /// The longest payload of a control frame in bytes (RFC 6455 §5.5).
@@ -14,6 +15,7 @@ pub const MAX_SERVER_HEADER_SIZE: usize = 10;
 pub const MAX_HEADER_SIZE: usize = MAX_SERVER_HEADER_SIZE + 4;
 
 const FIN: u8 = 0x80;
+const COMPRESSED: u8 = 0x40;
 const RESERVED: u8 = 0x70;
 const OPCODE: u8 = 0x0f;
 const MASKED: u8 = 0x80;
@@ -53,6 +55,8 @@ pub enum Opcode {
 pub struct Header {
     /// The last frame of its message.
     pub fin: bool,
+    /// RSV1: the first frame of a message that is compressed (RFC 7692 §6).
+    pub compressed: bool,
     /// What the frame is.
     pub opcode: Opcode,
     /// The masking key; `None` if the payload is not masked.
@@ -72,19 +76,65 @@ pub fn encode(kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
+/// Appends one unmasked frame that is a whole message, compressed without context if that makes
+/// it shorter. Returns whether it is compressed.
+///
+/// Such a frame is fit for every connection whose agreement allows the compressor's window; see
+/// [`Machine::takes`](crate::Machine::takes) and
+/// [`Machine::record_sent`](crate::Machine::record_sent).
+pub fn encode_compressed(
+    kind: Kind,
+    payload: &[u8],
+    compressor: &mut Compressor,
+    out: &mut Vec<u8>,
+) -> bool {
+    let Some(compressed) = compressor.compress(payload).filter(|it| is_worth_it(it, payload))
+    else {
+        encode(kind, payload, out);
+        return false;
+    };
+    encode_message(kind, true, compressed, None, out);
+    true
+}
+
+/// Appends one frame that is a whole message.
+pub(crate) fn encode_message(
+    kind: Kind,
+    compressed: bool,
+    payload: &[u8],
+    key: Option<[u8; 4]>,
+    out: &mut Vec<u8>,
+) {
+    out.reserve(MAX_HEADER_SIZE + payload.len());
+    let len = payload.len() as u64;
+    Header { fin: true, compressed, opcode: kind.into(), key, len }.encode(out);
+    let start = out.len();
+    out.extend_from_slice(payload);
+    if let Some(key) = key {
+        mask::apply(key, 0, out.get_mut(start..).unwrap_or_default());
+    }
+}
+
+/// Whether a message is to leave compressed. An empty one, which cannot shrink, does: receivers
+/// agree on what it means.
+pub(crate) const fn is_worth_it(compressed: &[u8], message: &[u8]) -> bool {
+    compressed.len() < message.len() || message.is_empty()
+}
+
 /// Appends the header of an unmasked frame; `len` bytes of payload are to follow.
 ///
 /// A message leaves in fragments as its own opcode without `fin`, then
 /// [`Opcode::Continuation`], the last with `fin`.
 pub fn encode_header(opcode: Opcode, fin: bool, len: u64, out: &mut Vec<u8>) {
-    Header { fin, opcode, key: None, len }.encode(out);
+    Header { fin, compressed: false, opcode, key: None, len }.encode(out);
 }
 
 /// Appends one frame as a client sends it. `key` must be new and unpredictable for each frame
 /// (RFC 6455 §5.3).
 pub fn encode_masked(opcode: Opcode, fin: bool, payload: &[u8], key: [u8; 4], out: &mut Vec<u8>) {
     out.reserve(MAX_HEADER_SIZE + payload.len());
-    Header { fin, opcode, key: Some(key), len: payload.len() as u64 }.encode(out);
+    let len = payload.len() as u64;
+    Header { fin, compressed: false, opcode, key: Some(key), len }.encode(out);
     let start = out.len();
     out.extend_from_slice(payload);
     mask::apply(key, 0, out.get_mut(start..).unwrap_or_default());
@@ -115,11 +165,24 @@ impl Header {
     /// its size in bytes, or `None` if more bytes are needed; a header that is wrong already
     /// fails before it is complete.
     pub fn parse(receiver: Role, bytes: &[u8]) -> Result<Option<(Self, usize)>, Error> {
+        Self::parse_as(receiver, false, bytes)
+    }
+
+    /// As [`parse`](Self::parse); with `compression` a message's first frame may have RSV1 set.
+    pub fn parse_as(
+        receiver: Role,
+        compression: bool,
+        bytes: &[u8],
+    ) -> Result<Option<(Self, usize)>, Error> {
         let [first, rest @ ..] = bytes else {
             return Ok(None);
         };
         let fin = first & FIN != 0;
-        let opcode = Opcode::from_first_byte(*first)?;
+        let compressed = first & COMPRESSED != 0 && compression;
+        let opcode = Opcode::from_first_byte(first & !if compressed { COMPRESSED } else { 0 })?;
+        if compressed && !matches!(opcode, Opcode::Text | Opcode::Binary) {
+            return Err(Error::ReservedBits);
+        }
         if opcode.is_control() && !fin {
             return Err(Error::FragmentedControl);
         }
@@ -147,13 +210,15 @@ impl Header {
                 None => return Ok(None),
             },
         };
-        Ok(Some((Self { fin, opcode, key, len }, bytes.len() - rest.len())))
+        Ok(Some((Self { fin, compressed, opcode, key, len }, bytes.len() - rest.len())))
     }
 
     /// Appends the header with the length in its shortest form.
     #[expect(clippy::cast_possible_truncation, reason = "each arm's range fits its type")]
     pub fn encode(&self, out: &mut Vec<u8>) {
-        let first = self.opcode as u8 | if self.fin { FIN } else { 0 };
+        let first = self.opcode as u8
+            | if self.fin { FIN } else { 0 }
+            | if self.compressed { COMPRESSED } else { 0 };
         let masked = if self.key.is_some() { MASKED } else { 0 };
         match self.len {
             0..=125 => out.extend_from_slice(&[first, masked | self.len as u8]),
@@ -261,7 +326,8 @@ mod tests {
             [(0, 2), (125, 2), (126, 4), (0xffff, 4), (0x1_0000, 10), (i64::MAX as u64, 10)]
         {
             for (receiver, key) in [(Role::Client, None), (Role::Server, Some([1, 2, 3, 4]))] {
-                let header = Header { fin: true, opcode: Opcode::Binary, key, len };
+                let (fin, opcode) = (true, Opcode::Binary);
+                let header = Header { fin, compressed: false, opcode, key, len };
                 let mut bytes = Vec::new();
                 header.encode(&mut bytes);
                 assert_eq!(bytes.len(), size + key.map_or(0, |key| key.len()));
@@ -281,7 +347,8 @@ mod tests {
         assert_eq!(bytes.len(), MAX_SERVER_HEADER_SIZE);
         bytes.clear();
         let key = Some([0; 4]);
-        Header { fin: true, opcode: Opcode::Text, key, len: 1 << 40 }.encode(&mut bytes);
+        let (compressed, opcode) = (true, Opcode::Text);
+        Header { fin: true, compressed, opcode, key, len: 1 << 40 }.encode(&mut bytes);
         assert_eq!(bytes.len(), MAX_HEADER_SIZE);
     }
 
@@ -316,6 +383,9 @@ mod tests {
         for byte in 0..=255 {
             let valid = matches!(byte, 0..=2 | 0x80..=0x82 | 0x88..=0x8a);
             assert_eq!(Header::parse(Role::Server, &[byte]).is_ok(), valid, "{byte:#x}");
+            let compressed = matches!(byte, 0x41 | 0x42 | 0xc1 | 0xc2);
+            let parsed = Header::parse_as(Role::Server, true, &[byte]);
+            assert_eq!(parsed.is_ok(), valid || compressed, "{byte:#x}");
         }
     }
 }

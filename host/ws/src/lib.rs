@@ -8,16 +8,20 @@
 //!
 //! 1. [`handshake`]: the HTTP request becomes an upgrade or a refusal. Bytes after the head are
 //!    frames already and go to the machine.
+//!    [`extension`]: whether and how messages are compressed.
 //! 2. [`Input`]: a cursor over the bytes of one receive. The buffer belongs to the caller, who
 //!    may use one for all connections.
-//! 3. [`frame`]: header, length and masking key; encoding for the sender.
+//! 3. [`frame`]: header, length and masking key; encoding for the sender, who may split a message
+//!    ([`fragment`]).
 //! 4. [`mask`]: payloads are unmasked where they lie.
 //! 5. `assemble`: what outlives one receive. A connection owns heap memory only while a frame or
 //!    a fragmented message is incomplete.
-//! 6. `utf8`: text is checked as it comes, over the seams of fragments and receives.
-//! 7. [`close`]: close codes and reasons that may stand on the wire.
-//! 8. [`Machine`]: ties these together and keeps the state of the closing handshake.
-//! 9. [`Error`]: the broken rule, whose fault it is and the close code that says so.
+//! 6. [`deflate`]: compressed messages are inflated in bounded steps. Compressors and
+//!    decompressors belong to the caller, who needs one set for all connections of a thread.
+//! 7. `utf8`: text is checked as it comes, over the seams of fragments and receives.
+//! 8. [`close`]: close codes and reasons that may stand on the wire.
+//! 9. [`Machine`]: ties these together and keeps the state of the closing handshake.
+//! 10. [`Error`]: the broken rule, whose fault it is and the close code that says so.
 //!
 //! An echo server's whole turn, from received bytes to bytes to send:
 //!
@@ -49,14 +53,17 @@
 
 #![warn(clippy::indexing_slicing)]
 
+pub mod extension;
 pub mod handshake;
 
 mod input;
 
+pub mod fragment;
 pub mod frame;
 pub mod mask;
 
 mod assemble;
+pub mod deflate;
 mod utf8;
 
 pub mod close;
@@ -67,4 +74,4 @@ mod machine;
 pub use error::{Error, Fault};
 pub use frame::Role;
 pub use input::Input;
-pub use machine::{Event, Kind, Limits, Machine, State};
+pub use machine::{Event, Kind, Limits, Machine, State, Step};

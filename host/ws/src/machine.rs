@@ -1,20 +1,29 @@
 //! One connection's protocol state, for both roles.
 
+mod compression;
+
 use crate::assemble::{Message, Partial, Stage};
+use crate::deflate::Codec;
+use crate::extension::Agreement;
 use crate::frame::{Header, Opcode, Role};
 use crate::{Error, Input, close, mask};
+use compression::Takeover;
 
 /// One end of a connection after the handshake.
 ///
 /// It owns no buffer: bytes come in an [`Input`] and payloads are lent from there. Only an
-/// incomplete frame or message is kept, on the heap. Idle it is a few bytes.
+/// incomplete frame or message is kept, on the heap. Idle it is a few bytes; only where context
+/// takeover was agreed, it keeps what messages may refer to, see
+/// [`Agreement::max_history`].
 ///
 /// Pings are not answered here: the caller sees [`Event::Ping`] and decides.
 #[derive(Debug)]
 pub struct Machine {
     role: Role,
     state: State,
+    agreement: Option<Agreement>,
     partial: Option<Box<Partial>>,
+    takeover: Option<Box<Takeover>>,
 }
 
 /// The life of a connection (RFC 6455 §7.1).
@@ -68,8 +77,8 @@ pub enum Event<'a> {
         /// Valid UTF-8 if the kind is text.
         payload: &'a [u8],
     },
-    /// A ping, at most 125 bytes. It asks for a [pong](crate::frame::pong) with the same payload; of
-    /// several waiting for an answer only the newest need be answered (RFC 6455 §5.5.3).
+    /// A ping, at most 125 bytes. It asks for a [pong](crate::frame::pong) with the same payload;
+    /// of several waiting for an answer only the newest need be answered (RFC 6455 §5.5.3).
     Ping(&'a [u8]),
     /// A pong, at most 125 bytes; perhaps not asked for.
     Pong(&'a [u8]),
@@ -78,10 +87,46 @@ pub enum Event<'a> {
     Close(Option<close::Frame<'a>>),
 }
 
+/// What a call of [`Machine::next_with`] led to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// Something came from the peer.
+    Event(Event<'a>),
+    /// A long message is partly inflated, 64 KiB more than before at most. Call again, with the
+    /// rest of the input, when others had their turn; no new input is needed.
+    Working,
+    /// All input is used up.
+    Waiting,
+}
+
+/// What [`Machine::find`] found.
+enum Found {
+    Nothing,
+    Working,
+    /// The payload lies in the input; for a message the opcode is text or binary.
+    Frame(Opcode),
+    /// The message lies in the codec and is so long.
+    Inflated(Kind, usize),
+}
+
+/// A frame or message that has come whole.
+enum Complete {
+    /// The payload lies in the input; for a message the opcode is text or binary.
+    Plain(Opcode),
+    /// A message to be inflated. It lies in the input unless it comes along.
+    Compressed(Kind, Option<Vec<u8>>),
+}
+
 impl Machine {
-    /// A connection whose handshake is done.
+    /// A connection whose handshake is done, without compression.
     pub const fn new(role: Role) -> Self {
-        Self { role, state: State::Open, partial: None }
+        Self { role, state: State::Open, agreement: None, partial: None, takeover: None }
+    }
+
+    /// A connection on which messages may be compressed. Use [`next_with`](Self::next_with).
+    pub const fn with_agreement(role: Role, agreement: Agreement) -> Self {
+        let agreement = Some(agreement);
+        Self { role, state: State::Open, agreement, partial: None, takeover: None }
     }
 
     /// The next event, or `None` when the input is used up.
@@ -92,36 +137,40 @@ impl Machine {
     ///
     /// After [`State::CloseSent`] only a close frame is reported. After an error or the peer's
     /// close frame the rest of the input, and all further input, is dropped unread.
+    ///
+    /// To this method a compressed message is an error, whatever was agreed.
     pub fn next<'i>(
         &mut self,
         limits: &Limits,
         input: &'i mut Input<'_>,
     ) -> Result<Option<Event<'i>>, Error> {
-        let opcode = match self.find(limits, input) {
-            Ok(Some(opcode)) => opcode,
-            Ok(None) => return Ok(None),
-            Err(error) => {
-                input.discard();
-                return Err(self.fail(error));
-            }
-        };
-        if opcode == Opcode::Close {
-            input.discard();
+        match self.find_or_fail(limits, input, None)? {
+            Found::Frame(opcode) => self.report(opcode, input).map(Some),
+            Found::Nothing | Found::Working | Found::Inflated(..) => Ok(None),
         }
-        let payload = input.payload();
-        Ok(Some(match opcode {
-            Opcode::Text => Event::Message { kind: Kind::Text, payload },
-            Opcode::Binary | Opcode::Continuation => Event::Message { kind: Kind::Binary, payload },
-            Opcode::Ping => Event::Ping(payload),
-            Opcode::Pong => Event::Pong(payload),
-            Opcode::Close => match close::Frame::parse(payload) {
-                Ok(frame) => {
-                    self.stop_reading();
-                    Event::Close(frame)
-                }
-                Err(error) => return Err(self.fail(error)),
-            },
-        }))
+    }
+
+    /// As [`next`](Self::next), also for compressed messages. One codec serves all connections;
+    /// the message may be lent from there.
+    ///
+    /// [`Limits::max_message_size`] bounds both the compressed and the inflated bytes. A message
+    /// that takes several steps costs up to three times the limit and 47 KiB until it is
+    /// complete; the others cost nothing besides the codec.
+    pub fn next_with<'i>(
+        &mut self,
+        limits: &Limits,
+        input: &'i mut Input<'_>,
+        codec: &'i mut Codec,
+    ) -> Result<Step<'i>, Error> {
+        match self.find_or_fail(limits, input, Some(codec))? {
+            Found::Nothing => Ok(Step::Waiting),
+            Found::Working => Ok(Step::Working),
+            Found::Frame(opcode) => self.report(opcode, input).map(Step::Event),
+            Found::Inflated(kind, len) => {
+                let payload = codec.written(len);
+                Ok(Step::Event(Event::Message { kind, payload }))
+            }
+        }
     }
 
     /// Where the connection stands.
@@ -149,11 +198,14 @@ impl Machine {
             State::CloseReceived => State::Closed,
             State::CloseSent | State::Closed => return false,
         };
+        if self.is_working() {
+            self.partial = None;
+        }
         if let Some(partial) = &mut self.partial {
             partial.drop_message();
         }
         let len = frame.map_or(0, |frame| frame.size()) as u64;
-        Header { fin: true, opcode: Opcode::Close, key, len }.encode(out);
+        Header { fin: true, compressed: false, opcode: Opcode::Close, key, len }.encode(out);
         let start = out.len();
         if let Some(frame) = frame {
             frame.encode(out);
@@ -164,30 +216,89 @@ impl Machine {
         true
     }
 
-    /// Parses up to the end of a frame or message that is to be reported. Its payload lies in
-    /// the input then. For a message the opcode is text or binary.
-    fn find(&mut self, limits: &Limits, input: &mut Input<'_>) -> Result<Option<Opcode>, Error> {
+    fn find_or_fail(
+        &mut self,
+        limits: &Limits,
+        input: &mut Input<'_>,
+        codec: Option<&mut Codec>,
+    ) -> Result<Found, Error> {
+        self.find(limits, input, codec).map_err(|error| {
+            input.discard();
+            self.fail(error)
+        })
+    }
+
+    /// The event for a payload that lies in the input.
+    fn report<'i>(&mut self, opcode: Opcode, input: &'i mut Input<'_>) -> Result<Event<'i>, Error> {
+        if opcode == Opcode::Close {
+            input.discard();
+        }
+        let payload = input.payload();
+        Ok(match opcode {
+            Opcode::Text => Event::Message { kind: Kind::Text, payload },
+            Opcode::Binary | Opcode::Continuation => Event::Message { kind: Kind::Binary, payload },
+            Opcode::Ping => Event::Ping(payload),
+            Opcode::Pong => Event::Pong(payload),
+            Opcode::Close => match close::Frame::parse(payload) {
+                Ok(frame) => {
+                    self.stop_reading();
+                    Event::Close(frame)
+                }
+                Err(error) => return Err(self.fail(error)),
+            },
+        })
+    }
+
+    /// Parses up to the end of a frame or message that is to be reported, or does one step of
+    /// inflating it.
+    fn find(
+        &mut self,
+        limits: &Limits,
+        input: &mut Input<'_>,
+        codec: Option<&mut Codec>,
+    ) -> Result<Found, Error> {
         if !self.state.reads() {
             input.discard();
         }
+        if let Some(partial) = &mut self.partial
+            && let Some(inflation) = partial.inflation.take()
+        {
+            self.partial = None;
+            let codec = codec.ok_or(Error::ReservedBits)?;
+            return self.go_on(inflation, limits, input, codec);
+        }
+        let compression = codec.is_some() && self.agreement.is_some();
         while !input.is_empty() {
-            let found = match self.partial.take() {
-                None => self.begin(limits, input)?,
-                Some(partial) => self.resume(partial, limits, input)?,
+            let complete = match self.partial.take() {
+                None => self.begin(compression, limits, input)?,
+                Some(partial) => self.resume(partial, compression, limits, input)?,
             };
-            if let Some(opcode) = found
-                && (self.state == State::Open || opcode == Opcode::Close)
-            {
-                return Ok(found);
+            match complete {
+                Some(Complete::Compressed(kind, payload)) => {
+                    let codec = codec.ok_or(Error::ReservedBits)?;
+                    return self.inflate(kind, payload, limits, input, codec);
+                }
+                Some(Complete::Plain(opcode))
+                    if self.state == State::Open || opcode == Opcode::Close =>
+                {
+                    return Ok(Found::Frame(opcode));
+                }
+                Some(Complete::Plain(_)) | None => {}
             }
         }
-        Ok(None)
+        Ok(Found::Nothing)
     }
 
     /// A frame while nothing is incomplete.
-    fn begin(&mut self, limits: &Limits, input: &mut Input<'_>) -> Result<Option<Opcode>, Error> {
-        let Some((header, size)) = Header::parse(self.role, input.remaining())? else {
-            return self.resume(Box::default(), limits, input);
+    fn begin(
+        &mut self,
+        compression: bool,
+        limits: &Limits,
+        input: &mut Input<'_>,
+    ) -> Result<Option<Complete>, Error> {
+        let parsed = Header::parse_as(self.role, compression, input.remaining())?;
+        let Some((header, size)) = parsed else {
+            return self.resume(Box::default(), compression, limits, input);
         };
         input.skip(size);
         limits.admit(&header, None)?;
@@ -201,13 +312,14 @@ impl Machine {
     fn resume(
         &mut self,
         mut partial: Box<Partial>,
+        compression: bool,
         limits: &Limits,
         input: &mut Input<'_>,
-    ) -> Result<Option<Opcode>, Error> {
+    ) -> Result<Option<Complete>, Error> {
         if let Stage::Payload { header, received } = partial.stage {
             return self.gather(partial, header, received, input);
         }
-        let Some(header) = partial.header(self.role, input)? else {
+        let Some(header) = partial.header(self.role, compression, input)? else {
             self.partial = Some(partial);
             return Ok(None);
         };
@@ -221,13 +333,19 @@ impl Machine {
     }
 
     /// A frame that lies whole in the input and needs no other.
-    fn whole(&self, header: &Header, input: &mut Input<'_>) -> Result<Opcode, Error> {
+    fn whole(&self, header: &Header, input: &mut Input<'_>) -> Result<Complete, Error> {
         let payload = input.take(header.len, header.key, 0);
-        let text = header.opcode == Opcode::Text && self.state == State::Open;
+        let text = header.opcode == Opcode::Text;
+        if self.state != State::Open {
+            return Ok(Complete::Plain(header.opcode));
+        }
+        if header.compressed {
+            return Ok(Complete::Compressed(if text { Kind::Text } else { Kind::Binary }, None));
+        }
         if text && std::str::from_utf8(payload).is_err() {
             return Err(Error::InvalidUtf8);
         }
-        Ok(header.opcode)
+        Ok(Complete::Plain(header.opcode))
     }
 
     /// Takes what the input has of the frame's payload, of which `received` bytes came before.
@@ -237,7 +355,7 @@ impl Machine {
         header: Header,
         received: u64,
         input: &mut Input<'_>,
-    ) -> Result<Option<Opcode>, Error> {
+    ) -> Result<Option<Complete>, Error> {
         let bytes = input.take(header.len - received, header.key, received);
         let received = received + bytes.len() as u64;
         let rest = header.len - received;
@@ -245,8 +363,7 @@ impl Machine {
             partial.control.extend_from_slice(bytes);
         } else {
             let dropped = self.state != State::Open;
-            let message =
-                partial.message.get_or_insert_with(|| Message::new(header.opcode, dropped));
+            let message = partial.message.get_or_insert_with(|| Message::new(&header, dropped));
             message.append(&header, bytes, rest)?;
         }
         if rest > 0 {
@@ -259,14 +376,18 @@ impl Machine {
         if header.opcode.is_control() {
             input.give(std::mem::take(&mut partial.control));
             self.keep(partial);
-            return Ok(Some(header.opcode));
+            return Ok(Some(Complete::Plain(header.opcode)));
         }
         if header.fin
             && let Some(message) = partial.message.take()
         {
+            let compressed = message.is_compressed();
             let (kind, payload) = message.finish()?;
+            if compressed {
+                return Ok(Some(Complete::Compressed(kind, Some(payload))));
+            }
             input.give(payload);
-            return Ok(Some(kind.into()));
+            return Ok(Some(Complete::Plain(kind.into())));
         }
         self.partial = Some(partial);
         Ok(None)

@@ -107,6 +107,7 @@ fn faulty(answer: &'static [u8]) -> String {
         }
     };
     // Ends with the connection: the generator closes it as it exits.
+    #[expect(clippy::disallowed_methods, reason = "a helper of one test")]
     thread::Builder::new().name("faulty server".into()).spawn(serve).unwrap();
     address
 }

@@ -1,3 +1,4 @@
+mod derived;
 mod documents;
 mod overriding;
 
@@ -175,7 +176,7 @@ fn typos_are_named_with_the_nearest_key() {
         (
             "[tls]\ncert = \"x\"",
             "plugsock.toml:1:2: unknown section `tls`; known sections: `server`, `workers`, \
-             `limits`, `heartbeat`, `log`, `plugin`, `route` or `static`",
+             `limits`, `compression`, `heartbeat`, `log`, `plugin`, `route` or `static`",
         ),
         (
             "[server.listen2]\na = 1",

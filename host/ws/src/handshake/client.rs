@@ -7,6 +7,7 @@ use httparse::EMPTY_HEADER;
 use super::field::{elements, is_token, values};
 use super::head::HeadError;
 use super::{Field, HeadBuffer, HeadLimits, InvalidField, Key, Progress};
+use crate::extension::{Agreement, Policy};
 
 /// What a client asks for, and by which it judges the answer.
 #[derive(Copy, Clone, Debug)]
@@ -44,13 +45,22 @@ pub enum Failure {
     Accept,
     /// A subprotocol that was not offered, or several.
     Subprotocol,
-    /// An extension; none was offered.
+    /// An extension that was not offered, or not so.
     Extension,
 }
 
 impl<'a> Offer<'a> {
     /// Appends the request, or nothing if part of it may not be sent.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), InvalidField> {
+        self.write_with(None, out)
+    }
+
+    /// As [`write`](Self::write), with an offer of permessage-deflate if there is a policy.
+    pub fn write_with(
+        &self,
+        compression: Option<&Policy>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), InvalidField> {
         let is_path =
             self.target.starts_with('/') && self.target.bytes().all(|b| b.is_ascii_graphic());
         if !is_path || !self.subprotocols.iter().all(|name| is_token(name.as_bytes())) {
@@ -72,6 +82,9 @@ impl<'a> Offer<'a> {
             let list = self.subprotocols.join(", ");
             Field::new("Sec-WebSocket-Protocol", list.as_bytes())?.encode(out);
         }
+        if let Some(policy) = compression {
+            Field::new("Sec-WebSocket-Extensions", policy.offer().as_bytes())?.encode(out);
+        }
         for field in self.fields {
             field.encode(out);
         }
@@ -81,6 +94,16 @@ impl<'a> Offer<'a> {
 
     /// Judges the complete head of the answer and returns the subprotocol that was chosen.
     pub fn verify(&self, head: &ResponseHead) -> Result<Option<&'a str>, Failure> {
+        self.verify_with(None, head).map(|(subprotocol, _)| subprotocol)
+    }
+
+    /// As [`verify`](Self::verify), where [`write_with`](Self::write_with) was given the same
+    /// policy. Returns what was agreed on, too.
+    pub fn verify_with(
+        &self,
+        compression: Option<&Policy>,
+        head: &ResponseHead,
+    ) -> Result<(Option<&'a str>, Option<Agreement>), Failure> {
         let mut fields = vec![EMPTY_HEADER; head.0.fields()];
         let mut response = httparse::Response::new(&mut fields);
         let status = response.parse(head.0.bytes()).map_err(|_| Failure::Malformed)?;
@@ -102,10 +125,22 @@ impl<'a> Offer<'a> {
         if answer != self.key.answer().as_bytes() || answers.next().is_some() {
             return Err(Failure::Accept);
         }
-        if values(&fields, "sec-websocket-extensions").flat_map(elements).next().is_some() {
-            return Err(Failure::Extension);
-        }
-        let mut chosen = values(&fields, "sec-websocket-protocol");
+        let mut extensions = values(&fields, "sec-websocket-extensions");
+        let agreement = match compression {
+            Some(policy) => policy.verify(extensions).map_err(|_| Failure::Extension)?,
+            None if extensions.any(|value| elements(value).next().is_some()) => {
+                return Err(Failure::Extension);
+            }
+            None => None,
+        };
+        Ok((self.chosen_subprotocol(&fields)?, agreement))
+    }
+
+    fn chosen_subprotocol(
+        &self,
+        fields: &[httparse::Header<'_>],
+    ) -> Result<Option<&'a str>, Failure> {
+        let mut chosen = values(fields, "sec-websocket-protocol");
         let Some(name) = chosen.next() else {
             return Ok(None);
         };
@@ -148,7 +183,7 @@ impl fmt::Display for Failure {
             Self::Connection => f.write_str("the answer's Connection does not list Upgrade"),
             Self::Accept => f.write_str("Sec-WebSocket-Accept does not answer the key"),
             Self::Subprotocol => f.write_str("the server chose a subprotocol not offered"),
-            Self::Extension => f.write_str("the server chose an extension not offered"),
+            Self::Extension => f.write_str("the server chose an extension that was not offered so"),
         }
     }
 }

@@ -105,7 +105,7 @@ pub(super) fn is_token(value: &[u8]) -> bool {
 }
 
 /// Whether `byte` may stand in a token (RFC 9110 §5.6.2).
-pub(super) const fn is_token_byte(byte: u8) -> bool {
+pub(crate) const fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,

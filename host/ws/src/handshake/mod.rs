@@ -15,9 +15,10 @@ mod request;
 mod upgrade;
 
 pub use client::{Failure, Offer, ResponseHead};
+pub(crate) use field::is_token_byte;
 pub use field::{Field, InvalidField};
 pub use head::{HeadBuffer, HeadLimits, Progress};
 pub use key::Key;
 pub use refusal::{InvalidStatus, Refusal};
 pub use request::Request;
-pub use upgrade::{Upgrade, accept, choose_subprotocol};
+pub use upgrade::{Upgrade, accept, accept_with, choose_subprotocol};

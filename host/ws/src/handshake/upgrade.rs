@@ -2,6 +2,7 @@
 
 use super::field::{elements, is_token};
 use super::{Field, InvalidField, Key, Refusal, Request};
+use crate::extension::Agreement;
 
 /// A valid request to speak WebSocket.
 #[derive(Debug)]
@@ -63,7 +64,8 @@ impl<'a> Upgrade<'a> {
         &self.subprotocols
     }
 
-    /// The values of `Sec-WebSocket-Extensions`, unparsed, in order.
+    /// The values of `Sec-WebSocket-Extensions`, unparsed, in order. See
+    /// [`Policy::negotiate`](crate::extension::Policy::negotiate).
     pub fn extensions(&self) -> impl Iterator<Item = &'a [u8]> {
         self.request.headers("sec-websocket-extensions")
     }
@@ -79,6 +81,17 @@ impl<'a> Upgrade<'a> {
 pub fn accept(
     key: &Key,
     subprotocol: Option<&str>,
+    fields: &[Field<'_>],
+    out: &mut Vec<u8>,
+) -> Result<(), InvalidField> {
+    accept_with(key, subprotocol, None, fields, out)
+}
+
+/// As [`accept`], with the extension agreed on, if there is one.
+pub fn accept_with(
+    key: &Key,
+    subprotocol: Option<&str>,
+    agreement: Option<&Agreement>,
     fields: &[Field<'_>],
     out: &mut Vec<u8>,
 ) -> Result<(), InvalidField> {
@@ -99,6 +112,9 @@ pub fn accept(
     out.extend_from_slice(b"\r\n");
     if let Some(subprotocol) = subprotocol {
         Field::new("Sec-WebSocket-Protocol", subprotocol.as_bytes())?.encode(out);
+    }
+    if let Some(agreement) = agreement {
+        Field::new("Sec-WebSocket-Extensions", agreement.to_string().as_bytes())?.encode(out);
     }
     for field in fields {
         field.encode(out);

@@ -1,6 +1,8 @@
 //! Byte strings as they stand in a bug report, and the ways to cut them.
 
-use plugsock_ws::{Error, Event, Input, Kind, Limits, Machine, Role, State, close};
+use plugsock_ws::deflate::Codec;
+use plugsock_ws::extension::{Agreement, Policy};
+use plugsock_ws::{Error, Event, Input, Kind, Limits, Machine, Role, State, Step, close};
 
 /// An event that owns its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +121,56 @@ pub(crate) fn serve(text: &str) -> (Vec<Seen>, Option<Error>) {
         }
     }
     first.map(|run| (run.seen, run.error)).unwrap_or_default()
+}
+
+/// As [`feed`], with compression.
+pub(crate) fn feed_with(
+    machine: &mut Machine,
+    limits: &Limits,
+    codec: &mut Codec,
+    pieces: &[&[u8]],
+) -> Run {
+    let mut seen = Vec::new();
+    let mut error = None;
+    for piece in pieces {
+        let mut buffer = piece.to_vec();
+        let mut input = Input::new(&mut buffer);
+        loop {
+            match machine.next_with(limits, &mut input, codec) {
+                Ok(Step::Event(event)) => seen.push(own(event)),
+                Ok(Step::Working) => {}
+                Ok(Step::Waiting) => break,
+                Err(this) => assert_eq!(error.replace(this), None, "two errors"),
+            }
+        }
+        assert!(input.is_empty() && !machine.is_working());
+    }
+    Run { seen, error, state: machine.state(), partial_bytes: machine.partial_bytes() }
+}
+
+/// As [`serve`], under an agreement.
+pub(crate) fn serve_with(agreement: Agreement, text: &str) -> (Vec<Seen>, Option<Error>) {
+    let mut random = Random::new(7692);
+    let mut codec = Codec::default();
+    let mut first: Option<Run> = None;
+    for key in [[0; 4], random.key()] {
+        let bytes = frames(text, key);
+        for pieces in cuts(&bytes) {
+            let mut machine = Machine::with_agreement(Role::Server, agreement);
+            let run = feed_with(&mut machine, &Limits::default(), &mut codec, &pieces);
+            assert_eq!(run.partial_bytes, 0, "{text} {pieces:x?}");
+            match &first {
+                Some(first) => assert_eq!(&run, first, "{text} {pieces:x?}"),
+                None => first = Some(run),
+            }
+        }
+    }
+    first.map(|run| (run.seen, run.error)).unwrap_or_default()
+}
+
+/// What a policy makes of one line of offers.
+pub(crate) fn agree(policy: &Policy, offers: &str) -> Option<Agreement> {
+    policy.negotiate([offers.as_bytes()])
 }
 
 pub(crate) fn text(text: &str) -> Seen {
