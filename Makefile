@@ -1,6 +1,6 @@
 # What a person does by hand. Needs Rust (https://rustup.rs), make, gcc and git; the rest is set up.
 
-.PHONY: help run test lint deny conformance peers bench clean toolchain
+.PHONY: help run test lint deny conformance fuzz peers bench clean toolchain
 
 # The newest version of cargo-deny that the Rust of Cargo.toml builds.
 DENY := cargo-deny@0.20.2
@@ -11,6 +11,7 @@ help:
 	@echo 'make lint     formatting, clippy and documentation, with warnings as errors'
 	@echo 'make deny     licences, versions and origins of the dependencies'
 	@echo 'make conformance  the public Autobahn test suite (needs Python 2.7)'
+	@echo 'make fuzz     random inputs for the protocol, 20 minutes (needs nightly Rust)'
 	@echo 'make peers    real WebSocket clients of other languages (needs Python and Node)'
 	@echo 'make bench    what a message costs, beside bare loops (needs Python and two idle cores)'
 	@echo 'make plugins  only the plugins, into target/plugins/'
@@ -43,6 +44,9 @@ deny: toolchain
 conformance: toolchain plugins
 	cargo build --workspace --bins
 	tests/conformance/run
+
+fuzz: toolchain
+	tests/fuzz/run 300
 
 peers: toolchain plugins
 	cargo build --release --package plugsock

@@ -229,7 +229,8 @@ fn sources() -> impl Iterator<Item = File> {
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                if !path.ends_with("target") && !path.ends_with(".git") {
+                let ours = ["target", ".git", "corpus"].iter().all(|name| !path.ends_with(name));
+                if ours {
                     directories.push(path);
                 }
             } else if let Ok(text) = fs::read_to_string(&path) {

@@ -1,0 +1,38 @@
+//! The simulation's code, without its tests, for the fuzz targets.
+
+#[path = "../../sim/choices.rs"]
+mod choices;
+#[path = "../../sim/endpoint.rs"]
+mod endpoint;
+#[path = "../../sim/pipe.rs"]
+mod pipe;
+#[path = "../../sim/reference.rs"]
+mod reference;
+#[path = "../../sim/replay.rs"]
+mod replay;
+#[path = "../../sim/sender.rs"]
+mod sender;
+#[path = "../../sim/traffic.rs"]
+mod traffic;
+#[path = "../../sim/world.rs"]
+mod world;
+
+/// Frames for one machine.
+pub fn frames(input: &[u8]) {
+    replay::frames(input);
+}
+
+/// A request's head for the server's side of the handshake.
+pub fn handshake(input: &[u8]) {
+    replay::handshake(input);
+}
+
+/// A response's head for the client's side of the handshake.
+pub fn response(input: &[u8]) {
+    replay::response(input);
+}
+
+/// A whole connection.
+pub fn whole(input: &[u8]) {
+    replay::whole(input);
+}
