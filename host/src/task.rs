@@ -2,7 +2,9 @@
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crate::clock;
 
 /// Starts a thread. `name` shows in debuggers and profilers; Linux keeps its first 15 bytes.
 ///
@@ -22,17 +24,16 @@ pub fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Waits for threads to end. False if some have not within `patience`, which may change meanwhile.
+/// Waits for threads to end. False if some have not by the time `until`, which may change
+/// meanwhile.
 #[must_use]
-pub fn wait_for<T>(threads: &[JoinHandle<T>], patience: impl Fn() -> Duration) -> bool {
+pub fn wait_for<T>(threads: &[JoinHandle<T>], until: impl Fn() -> Instant) -> bool {
     const LOOK: Duration = Duration::from_millis(5);
-    let mut waited = Duration::ZERO;
     while threads.iter().any(|thread| !thread.is_finished()) {
-        if waited >= patience() {
+        if clock::now() >= until() {
             return false;
         }
         sleep(LOOK);
-        waited += LOOK;
     }
     true
 }
@@ -43,9 +44,9 @@ pub fn wait_for<T>(threads: &[JoinHandle<T>], patience: impl Fn() -> Duration) -
 /// The first error that one of them returned, or that one panicked.
 pub fn join_all(
     threads: Vec<JoinHandle<io::Result<()>>>,
-    patience: impl Fn() -> Duration,
+    until: impl Fn() -> Instant,
 ) -> io::Result<bool> {
-    if !wait_for(&threads, patience) {
+    if !wait_for(&threads, until) {
         return Ok(false);
     }
     for thread in threads {

@@ -32,7 +32,7 @@ use crate::plugin::{EMBEDDED_ECHO, Engine, Table, Version};
 use crate::shard::{self, Control};
 use crate::types::PluginId;
 use crate::worker::{self, Pool};
-use crate::{conn, task};
+use crate::{clock, conn, task};
 
 /// What a shard may take to drop its connections at once.
 const ABANDON_TIME: Duration = Duration::from_secs(5);
@@ -162,15 +162,17 @@ impl Host {
     pub fn stop(self) -> Result<(), Error> {
         self.control.stop();
         self.shared.hub.ring_all();
-        if !task::wait_for(&self.shards, || self.drain_timeout) {
+        let end = clock::now() + self.drain_timeout;
+        if !task::wait_for(&self.shards, || end) {
             tracing::warn!("the drain timeout is over: the remaining connections are dropped");
             self.control.abandon();
             self.shared.hub.ring_all();
         }
-        task::join_all(self.shards, || ABANDON_TIME)?;
-        let (control, drain_timeout) = (self.control, self.drain_timeout);
-        let patience = || if control.is_abandoned() { HASTY_TIME } else { drain_timeout };
-        if !self.pool.close(patience)? {
+        let abandoned = clock::now() + ABANDON_TIME;
+        task::join_all(self.shards, || abandoned)?;
+        let hasty = clock::now() + HASTY_TIME;
+        let control = self.control;
+        if !self.pool.close(|| if control.is_abandoned() { hasty } else { end.max(hasty) })? {
             tracing::warn!("the remaining handlers are abandoned");
         }
         for (counter, name) in Counter::ALL {

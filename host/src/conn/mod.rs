@@ -27,7 +27,7 @@ pub use config::{Compression, Config, Heartbeat, SlowConsumer};
 pub use deliver::Variants;
 pub use output::{Pieces, Source};
 pub use phase::Conn;
-pub use route::{Pages, Route, Routes, Target};
+pub use route::{PagePermit, Pages, Route, Routes, Target};
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -39,6 +39,9 @@ use plugsock_ws::handshake::HeadLimits;
 use crate::inbound::{Batch, Inbound};
 use crate::metrics::{Counter, Metrics};
 use crate::outbound::{Shared, Topics};
+
+/// Seconds after which a client may try again where the host is full or stops.
+pub const RETRY_AFTER_S: u32 = 5;
 
 /// What all connections of a shard have in common.
 #[derive(Debug)]

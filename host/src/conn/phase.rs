@@ -6,6 +6,7 @@ use mio::net::TcpStream;
 use plugsock_ws::handshake::{HeadBuffer, Refusal};
 
 use super::output::{Flushed, Pieces, Queue, Source};
+use super::route::PagePermit;
 use super::session::Session;
 use super::socket::{Received, receive};
 use super::{SlowConsumer, Tick, Turn};
@@ -24,6 +25,8 @@ pub struct Conn {
     pub(super) id: ConnectionId,
     pub(super) socket: TcpStream,
     _permit: Permit,
+    /// Its place among those that are sent a page.
+    pub(super) page: Option<PagePermit>,
     pub(super) phase: Phase,
     /// What leaves at the end of this turn.
     pub(super) queue: Queue,
@@ -37,6 +40,8 @@ pub struct Conn {
     pub(super) readable: bool,
     /// The peer will send no more than is there to read.
     ended: bool,
+    /// The workers have just been told of it.
+    pub(super) announced: bool,
     /// A message is inflated in steps.
     pub(super) inflating: bool,
     /// Why it is not read, if it is not.
@@ -92,6 +97,7 @@ impl Conn {
             id,
             socket,
             _permit: permit,
+            page: None,
             phase: Phase::Handshake(Box::default()),
             queue: Queue::EMPTY,
             outbox: None,
@@ -100,6 +106,7 @@ impl Conn {
             last_seen: now,
             readable: false,
             ended: false,
+            announced: false,
             inflating: false,
             stalled: Stalled::No,
         }
@@ -117,7 +124,7 @@ impl Conn {
     pub fn read(&mut self, ended: bool, buffer: &mut [u8], turn: &mut Turn<'_>) {
         self.readable = true;
         self.ended |= ended;
-        if self.stalled != Stalled::No || matches!(self.phase, Phase::Gone) {
+        if !self.wants_to_read() {
             return;
         }
         if !self.unread.is_empty() || self.inflating {
@@ -169,8 +176,9 @@ impl Conn {
     /// Whether the shard should call [`Conn::read`] again without an event.
     #[must_use]
     pub fn wants_to_read(&self) -> bool {
-        let more = self.readable || self.inflating;
-        more && self.stalled == Stalled::No && !matches!(self.phase, Phase::Gone)
+        // While it is stalled it is read until a message comes, for the control frames before it.
+        let may = self.stalled == Stalled::No || (self.unread.is_empty() && !self.inflating);
+        may && (self.readable || self.inflating) && !matches!(self.phase, Phase::Gone)
     }
 
     /// Whether it waits for room in the host's queues.
@@ -186,6 +194,10 @@ impl Conn {
             Ok(0) => {}
             Ok(_) => {
                 self.last_seen = turn.now;
+                if self.page.is_some() {
+                    // A slow download goes on as long as it gets on.
+                    self.deadline = turn.now.after(turn.env.config.close_timeout);
+                }
                 self.note_outbox(turn);
             }
             Err(error) => {
@@ -268,6 +280,12 @@ impl Conn {
     #[must_use]
     pub fn deadline(&self) -> Tick {
         self.deadline
+    }
+
+    /// Whether the workers have been told of it since the last call: they will say when they have
+    /// handled its end.
+    pub fn take_announcement(&mut self) -> bool {
+        std::mem::take(&mut self.announced)
     }
 
     /// Whether the shard can drop it.

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::inbound::Sequence;
 use crate::types::{ConnectionId, PluginId, RouteId};
@@ -62,6 +64,27 @@ pub trait Pages: fmt::Debug + Send + Sync {
     /// Whether there may be something at the path.
     fn matches(&self, path: &str) -> bool;
 
-    /// Asks for a response to be posted to the connection. False if too many are being worked on.
-    fn request(&self, conn: ConnectionId, method: &str, path: &str) -> bool;
+    /// Asks for a response to be posted to the connection. None if too many are being worked on or
+    /// sent; the connection keeps the permit until it ends.
+    fn request(&self, conn: ConnectionId, method: &str, path: &str) -> Option<PagePermit>;
+}
+
+/// Bounds the responses in memory. Dropping it gives its place back.
+#[derive(Debug)]
+pub struct PagePermit(Arc<AtomicUsize>);
+
+impl PagePermit {
+    /// A place, if fewer than `most` are taken.
+    #[must_use]
+    pub fn take(taken: &Arc<AtomicUsize>, most: usize) -> Option<Self> {
+        let more = |count| (count < most).then_some(count + 1);
+        let done = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        done.then(|| Self(Arc::clone(taken)))
+    }
+}
+
+impl Drop for PagePermit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }

@@ -7,11 +7,10 @@ use plugsock_ws::extension::Agreement;
 use plugsock_ws::handshake::Refusal;
 use plugsock_ws::{Event, Input, Machine, Role, State, Step, frame};
 
-use super::Turn;
 use super::output::Source;
 use super::phase::{Conn, Phase, Stalled};
 use super::route::Target;
-use super::upgrade::RETRY_AFTER_S;
+use super::{RETRY_AFTER_S, Turn};
 use crate::metrics::Counter;
 use crate::types::PluginId;
 
@@ -32,6 +31,8 @@ pub(super) struct Session {
     pinged: bool,
     /// The peer's close frame has come: nothing will follow it.
     peer_closed: bool,
+    /// Its answer waits for handlers, until the deadline.
+    answering: bool,
     pub(super) compressing: Compressing,
 }
 
@@ -65,6 +66,7 @@ impl Session {
             cause: None,
             pinged: false,
             peer_closed: false,
+            answering: false,
             compressing,
         }
     }
@@ -88,11 +90,12 @@ impl Conn {
         let mut input = Input::new(bytes);
         loop {
             self.stalled = self.find_stall(turn);
-            if self.stalled != Stalled::No {
+            let Phase::Open(session) = &mut self.phase else { return };
+            // Control frames are taken as far as they stand before the next message.
+            if self.stalled != Stalled::No && !session.machine.expects_control(input.remaining()) {
                 self.unread = input.remaining().to_vec();
                 return;
             }
-            let Phase::Open(session) = &mut self.phase else { return };
             if input.is_empty() && !session.machine.is_working() {
                 return;
             }
@@ -225,9 +228,11 @@ impl Conn {
     /// The peer's close frame, or its breach of a rule, is answered when everything that came
     /// before it has been handled. If our close frame is out already, there is nothing to wait for.
     fn answer_close(&mut self, turn: &mut Turn<'_>) {
-        let Phase::Open(session) = &self.phase else { return };
+        let Phase::Open(session) = &mut self.phase else { return };
         if session.pending > 0 && session.machine.state() == State::CloseReceived {
-            self.deadline = turn.now.after(turn.env.config.close_timeout);
+            if !std::mem::replace(&mut session.answering, true) {
+                self.deadline = turn.now.after(turn.env.config.close_timeout);
+            }
             return;
         }
         let code = session.cause.as_ref().and_then(|cause| Code::new(cause.code));
@@ -289,8 +294,12 @@ impl Conn {
             || session.pending_bytes >= MAX_PENDING_BYTES
             || self.reads_too_slowly(turn);
         if enough {
-            Stalled::ByItself
-        } else if env.inbound.room().is_full(batch.messages(), batch.bytes()) {
+            return Stalled::ByItself;
+        }
+        // Whoever has nothing waiting may always have one message: others that fill the queue do
+        // not take its turn. The built-in echo does not use the queue.
+        let waits = session.pending > 0;
+        if waits && env.inbound.room().is_full(batch.messages(), batch.bytes()) {
             Stalled::ByHost
         } else {
             Stalled::No
@@ -320,8 +329,10 @@ impl Conn {
             return;
         };
         let silent = session.pinged && self.last_seen.after(heartbeat.timeout) <= turn.now;
-        // While we do not read, silence is our own doing, unless it is the peer that does not.
-        if silent && (self.stalled == Stalled::No || self.reads_too_slowly(turn)) {
+        // While we do not read, or have not read all, silence is our own doing, unless it is the
+        // peer that does not.
+        let read = self.stalled == Stalled::No && !self.readable && self.unread.is_empty();
+        if silent && (read || self.reads_too_slowly(turn)) {
             tracing::debug!(conn = %self.id, "the peer is silent");
             return self.lose(turn);
         }

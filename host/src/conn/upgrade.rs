@@ -10,9 +10,9 @@ use plugsock_ws::handshake::{self, Progress, Refusal, Upgrade, choose_subprotoco
 
 use super::output::Source;
 use super::phase::{Conn, Phase};
-use super::route::{Route, Target};
+use super::route::{PagePermit, Route, Target};
 use super::session::{Compressing, Session};
-use super::{Env, Tick, Turn};
+use super::{Env, RETRY_AFTER_S, Tick, Turn};
 use crate::metrics::Counter;
 use crate::outbound::Coding;
 use crate::types::{ConnectionId, Header, Request};
@@ -20,11 +20,8 @@ use crate::types::{ConnectionId, Header, Request};
 /// What a good request leads to.
 enum Granted<'a> {
     Upgrade(&'a Route, Compressing),
-    Page,
+    Page(PagePermit),
 }
-
-/// Seconds after which a client may try again where we are full.
-pub(super) const RETRY_AFTER_S: u32 = 5;
 
 impl Conn {
     /// More of the request's head; what follows it are frames already.
@@ -39,7 +36,8 @@ impl Conn {
         let mut response = Vec::new();
         match answer(head, id, peer, turn, &mut response) {
             Err(refusal) => self.refuse(&refusal, turn),
-            Ok(Granted::Page) => {
+            Ok(Granted::Page(permit)) => {
+                self.page = Some(permit);
                 self.phase = Phase::Responding;
                 self.deadline = turn.now.after(turn.env.config.handshake_timeout);
             }
@@ -59,6 +57,7 @@ impl Conn {
             turn.env.shared.directory.open(self.id, plugin, compressing.coding());
             turn.batch.open(self.id, plugin, sequence);
             session.pending = 1;
+            self.announced = true;
             turn.submit_if_full();
         }
         self.phase = Phase::Open(session);
@@ -83,9 +82,9 @@ fn answer<'a>(
         && !asks_upgrade
         && route.is_none()
     {
-        let taken = pages.request(id, request.method(), request.path());
         let busy = || Refusal::unavailable("Too many requests at once.", RETRY_AFTER_S);
-        return if taken { Ok(Granted::Page) } else { Err(busy()) };
+        let permit = pages.request(id, request.method(), request.path()).ok_or_else(busy)?;
+        return Ok(Granted::Page(permit));
     }
     let route = route.ok_or_else(Refusal::not_found)?;
     let upgrade = Upgrade::from_request(&request)?.ok_or_else(Refusal::upgrade_required)?;

@@ -95,6 +95,12 @@ impl Inbound {
         })
     }
 
+    /// Gives back what is left of a run after its first `handled` events: they come first when the
+    /// connection has its next turn. To be called before the run is released.
+    pub fn put_back(&self, work: &Work, handled: u32) {
+        self.queues[usize::from(work.ticket().queue)].put_back(work, handled);
+    }
+
     /// Lets the connections of finished work be taken again. What their handlers caused must
     /// have left before, else the next run could overtake it.
     pub fn release(&self, tickets: &mut Vec<Ticket>) {
@@ -183,6 +189,26 @@ mod tests {
         inbound.release(&mut vec![first.ticket()]);
         assert_eq!(texts(&inbound.take(0, 2).unwrap()), ["z"], "the other one's turn");
         assert_eq!(texts(&inbound.take(0, 2).unwrap()), ["c"]);
+    }
+
+    #[test]
+    fn what_is_put_back_comes_first_at_the_next_turn() {
+        let inbound = inbound();
+        let mut batch = Batch::default();
+        for text in ["a", "b", "c"] {
+            message(&mut batch, 1, text, Sequence::Connection);
+        }
+        let mut batch = inbound.submit(0, batch);
+        message(&mut batch, 1, "d", Sequence::Connection);
+        inbound.submit(0, batch);
+        let first = inbound.take(0, 16).unwrap();
+        inbound.put_back(&first, 1);
+        inbound.release(&mut vec![first.ticket()]);
+        let second = inbound.take(0, 16).unwrap();
+        assert_eq!(texts(&second), ["b", "c"]);
+        inbound.put_back(&second, 2);
+        inbound.release(&mut vec![second.ticket()]);
+        assert_eq!(texts(&inbound.take(0, 16).unwrap()), ["d"]);
     }
 
     #[test]

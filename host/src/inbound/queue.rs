@@ -74,6 +74,15 @@ impl Queue {
         Some((work, !state.ready.is_empty()))
     }
 
+    /// The events of a run after its first `handled` are the first of its key again.
+    pub(super) fn put_back(&self, work: &Work, handled: u32) {
+        let mut run = work.run;
+        run.start += handled;
+        if run.start < run.end {
+            self.lock().prepend(work.ticket.key, run, Arc::clone(&work.batch));
+        }
+    }
+
     pub(super) fn release(&self, keys: impl Iterator<Item = u32>) {
         let mut state = self.lock();
         for key in keys {
@@ -96,17 +105,7 @@ impl Queue {
 
 impl State {
     fn append(&mut self, key: u32, run: Run, batch: Arc<Batch>) {
-        let node = Node { run, batch: Some(batch), next: NIL };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.nodes[index as usize] = node;
-                index
-            }
-            None => {
-                self.nodes.push(node);
-                u32::try_from(self.nodes.len() - 1).unwrap_or(NIL)
-            }
-        };
+        let index = self.insert(Node { run, batch: Some(batch), next: NIL });
         if self.mailboxes.len() <= key as usize {
             self.mailboxes.resize(key as usize + 1, Mailbox { head: NIL, tail: NIL, out: false });
         }
@@ -120,6 +119,26 @@ impl State {
             self.nodes[mailbox.tail as usize].next = index;
         }
         mailbox.tail = index;
+    }
+
+    /// Of a key that is out.
+    fn prepend(&mut self, key: u32, run: Run, batch: Arc<Batch>) {
+        let next = self.mailboxes[key as usize].head;
+        let index = self.insert(Node { run, batch: Some(batch), next });
+        let mailbox = &mut self.mailboxes[key as usize];
+        mailbox.head = index;
+        if next == NIL {
+            mailbox.tail = index;
+        }
+    }
+
+    fn insert(&mut self, node: Node) -> u32 {
+        if let Some(index) = self.free.pop() {
+            self.nodes[index as usize] = node;
+            return index;
+        }
+        self.nodes.push(node);
+        u32::try_from(self.nodes.len() - 1).unwrap_or(NIL)
     }
 
     fn take_first(&mut self, key: u32, quantum: u32) -> Option<Work> {

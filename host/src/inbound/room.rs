@@ -6,9 +6,11 @@ use super::Config;
 
 /// The bound over all queues. A full one is no error: shards stop reading until there is room.
 ///
-/// Each shard looks before it parses a message and adds what it gathered when it hands over, so
-/// that the bound is passed by one batch ([`Batch::FULL_EVENTS`](super::Batch::FULL_EVENTS), 64 KiB
-/// or one message) per further shard at the most.
+/// A connection with nothing waiting may pass it with one message, so that nobody's turn depends
+/// on others. Besides, each shard looks before it parses and adds what it gathered when it hands
+/// over, so that the bound is passed by one batch
+/// ([`Batch::FULL_EVENTS`](super::Batch::FULL_EVENTS), 64 KiB or one message) per further shard at
+/// the most.
 #[derive(Debug)]
 pub struct Room {
     messages: AtomicUsize,
@@ -37,17 +39,18 @@ impl Room {
             || self.bytes.load(Ordering::Relaxed) + gathered_bytes >= self.most_bytes
     }
 
-    /// A shard has stopped reading: it wants to be woken when half of the room is free again.
-    /// It must look again ([`Room::has_half`]) before it sleeps.
-    pub fn await_half(&self) {
+    /// A shard has stopped reading: it wants to be woken when there is some room again. It must
+    /// look once more ([`Room::has_some`]) before it sleeps.
+    pub fn await_some(&self) {
         self.awaited.store(true, Ordering::SeqCst);
     }
 
-    /// Whether at least half is free.
+    /// Whether at least an eighth is free: enough that shards are not woken for each message.
     #[must_use]
-    pub fn has_half(&self) -> bool {
-        self.messages.load(Ordering::SeqCst) <= self.most_messages / 2
-            && self.bytes.load(Ordering::SeqCst) <= self.most_bytes / 2
+    pub fn has_some(&self) -> bool {
+        let (messages, bytes) = (self.most_messages, self.most_bytes);
+        self.messages.load(Ordering::SeqCst) <= messages - messages.div_ceil(8)
+            && self.bytes.load(Ordering::SeqCst) <= bytes - bytes.div_ceil(8)
     }
 
     /// Messages that wait or are being handled.
@@ -67,7 +70,7 @@ impl Room {
         self.messages.fetch_sub(messages, Ordering::SeqCst);
         self.bytes.fetch_sub(bytes, Ordering::SeqCst);
         self.awaited.load(Ordering::SeqCst)
-            && self.has_half()
+            && self.has_some()
             && self.awaited.swap(false, Ordering::SeqCst)
     }
 }
@@ -93,11 +96,11 @@ mod tests {
     }
 
     #[test]
-    fn a_waiting_shard_is_told_once_when_half_is_free() {
+    fn a_waiting_shard_is_told_once_when_an_eighth_is_free() {
         let room = room();
         room.take(10, 0);
-        room.await_half();
-        assert!(!room.give(4, 0), "six still wait");
+        room.await_some();
+        assert!(!room.give(1, 0), "nine of ten still wait");
         assert!(room.give(1, 0));
         assert!(!room.give(1, 0), "told already");
     }

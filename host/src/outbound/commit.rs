@@ -56,6 +56,11 @@ pub enum Entry {
         /// Their payload bytes.
         bytes: u32,
     },
+    /// The connection's end has been handled, its last event.
+    Finished {
+        /// Which connection.
+        conn: ConnectionId,
+    },
     /// The connection joins a channel; the range is the name.
     Subscribe {
         /// Which connection.
@@ -121,6 +126,7 @@ impl Entry {
             | Self::Message { conn, .. }
             | Self::Close { conn, .. }
             | Self::Handled { conn, .. }
+            | Self::Finished { conn }
             | Self::Subscribe { conn, .. }
             | Self::Unsubscribe { conn, .. }
             | Self::Respond { conn, .. } => Some(conn.shard()),
@@ -140,7 +146,7 @@ impl Entry {
             | Self::Subscribe { at, len, .. }
             | Self::Unsubscribe { at, len, .. } => (at, u32::from(len)),
             Self::Publish { at, name, len, deflated, .. } => (at, u32::from(name) + len + deflated),
-            Self::Handled { .. } => (0, 0),
+            Self::Handled { .. } | Self::Finished { .. } => (0, 0),
         }
     }
 
@@ -156,7 +162,7 @@ impl Entry {
             | Self::Subscribe { at, .. }
             | Self::Unsubscribe { at, .. }
             | Self::Publish { at, .. } => *at = start,
-            Self::Handled { .. } => {}
+            Self::Handled { .. } | Self::Finished { .. } => {}
         }
         self
     }

@@ -46,6 +46,11 @@ impl Outgoing {
         self.push(Entry::Handled { conn, events, bytes });
     }
 
+    /// The connection's end, its last event, has been handled.
+    pub fn finished(&mut self, conn: ConnectionId) {
+        self.push(Entry::Finished { conn });
+    }
+
     /// The host itself closes the connection.
     pub fn close(&mut self, conn: ConnectionId, code: u16, reason: &'static str) {
         let Some(commit) = self.commits.get_mut(conn.shard()) else { return };

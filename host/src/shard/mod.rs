@@ -77,6 +77,11 @@ pub fn spawn(
     });
     let door = Door::new(listeners, admission, &poll)?;
     let name = format!("shard-{}", env.shard);
+    let (shared, number) = (Arc::clone(&env.shared), env.shard);
     let shard = Shard::new(env, poll, door, control);
-    task::spawn(&name, move || shard.run(Events::with_capacity(EVENTS)))
+    task::spawn(&name, move || {
+        let ended = shard.run(Events::with_capacity(EVENTS));
+        shared.hub.close(number);
+        ended
+    })
 }

@@ -21,6 +21,9 @@ pub(super) struct Slab {
 #[derive(Debug)]
 pub(super) struct Slot {
     generation: u32,
+    /// The workers still have events of the tenant, who may be gone: a new one's would wait behind
+    /// them, because their queue knows slots only.
+    pub(super) awaited: bool,
     pub(super) conn: Option<Conn>,
     /// When the wheel will show it; later than its deadline at most until the turn ends.
     pub(super) armed: Tick,
@@ -67,21 +70,38 @@ impl Slab {
             slot.conn = Some(conn);
             slot.armed = Tick::NEVER;
             slot.listed = Listed::default();
+            slot.awaited = false;
             self.len += 1;
         }
     }
 
+    /// Drops a connection. Its slot is free when the workers have handled its end.
     pub(super) fn remove(&mut self, number: u32) {
         let Some(slot) = self.slot(number) else { return };
-        if slot.conn.take().is_none() {
-            return;
+        if slot.conn.take().is_some() {
+            self.len -= 1;
+            self.free_if_done(number);
         }
-        let next = slot.generation.checked_add(1);
-        if let Some(next) = next {
+    }
+
+    /// The workers have handled the connection's end.
+    pub(super) fn finish(&mut self, id: ConnectionId) {
+        let Some(slot) = self.slot(id.slot()) else { return };
+        if slot.generation == id.generation() && std::mem::take(&mut slot.awaited) {
+            self.free_if_done(id.slot());
+        }
+    }
+
+    /// A slot whose generations are used up is never free again.
+    fn free_if_done(&mut self, number: u32) {
+        let Some(slot) = self.slot(number) else { return };
+        if slot.conn.is_none()
+            && !slot.awaited
+            && let Some(next) = slot.generation.checked_add(1)
+        {
             slot.generation = next;
             self.free.push(number);
         }
-        self.len -= 1;
     }
 
     pub(super) fn slot(&mut self, number: u32) -> Option<&mut Slot> {
@@ -107,7 +127,13 @@ impl Slab {
 
 impl Default for Slot {
     fn default() -> Self {
-        Self { generation: 1, conn: None, armed: Tick::NEVER, listed: Listed::default() }
+        Self {
+            generation: 1,
+            awaited: false,
+            conn: None,
+            armed: Tick::NEVER,
+            listed: Listed::default(),
+        }
     }
 }
 

@@ -14,15 +14,13 @@ use super::slab::Slab;
 use super::wheel::Wheel;
 use super::{BUFFER, Control, WAKER};
 use crate::clock;
-use crate::conn::{Conn, Env, Pieces, Tick, Turn, Variants};
+use crate::conn::{Conn, Env, Pieces, RETRY_AFTER_S, Tick, Turn, Variants};
 use crate::inbound::Batch;
 use crate::listen::Rejected;
 use crate::metrics::Counter;
 use crate::outbound::{Commit, Entry, Topics};
 use crate::types::ConnectionId;
 
-/// Seconds after which a client may try again where we are full.
-const RETRY_AFTER_S: u32 = 5;
 /// Connections that are resumed per turn when the host has room again.
 const RESUMED: usize = 64;
 
@@ -84,7 +82,7 @@ impl Shard {
         loop {
             self.wait(&mut events)?;
             self.now = tick(self.started);
-            self.read(&events)?;
+            self.read(&events);
             self.submit();
             self.env.shared.hub.collect(self.env.shard, &mut commits);
             self.carry_out(&commits);
@@ -96,7 +94,6 @@ impl Shard {
             self.env.shared.hub.give_back(self.env.shard, &mut commits);
             self.bury();
             if over || (self.stopping && self.conns.is_empty()) {
-                self.env.shared.hub.close(self.env.shard);
                 return Ok(());
             }
         }
@@ -104,11 +101,15 @@ impl Shard {
 
     /// Sleeps until a socket is ready, a mailbox has something, or a tick is over.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
-        let hub = &self.env.shared.hub;
-        let busy = !self.again.is_empty()
+        // First the flag that says "asleep", then every reason not to: whoever gives a reason looks
+        // at the flag after.
+        let mail = !self.env.shared.hub.fall_asleep(self.env.shard);
+        let busy = mail
+            || !self.again.is_empty()
             || self.door.has_more(self.now)
             || self.may_resume()
-            || !hub.fall_asleep(self.env.shard);
+            || (self.control.stops() && !self.stopping)
+            || self.control.is_abandoned();
         let tick = Duration::from_millis(1_000 / u64::from(Tick::PER_SECOND));
         let idle = self.wheel.is_empty() && !self.door.rests();
         let timeout = match (busy, idle) {
@@ -129,13 +130,13 @@ impl Shard {
     fn may_resume(&self) -> bool {
         let room = self.env.inbound.room();
         !self.stalled.is_empty() && {
-            room.await_half();
-            room.has_half()
+            room.await_some();
+            room.has_some()
         }
     }
 
     /// Reads every socket that is ready, once.
-    fn read(&mut self, events: &Events) -> io::Result<()> {
+    fn read(&mut self, events: &Events) {
         for slot in std::mem::take(&mut self.again) {
             if let Some(slot) = self.conns.slot(slot) {
                 slot.listed.again = false;
@@ -155,45 +156,50 @@ impl Shard {
                 if failed {
                     return conn.fail(turn);
                 }
-                if writable {
-                    conn.write_out(turn);
-                }
+                // A ping that is read first is answered before the rest of a large message.
                 if readable {
                     conn.read(ended, buffer, turn);
+                }
+                if writable {
+                    conn.write_out(turn);
                 }
             });
             if self.pieces.is_full() {
                 self.write(&[]);
             }
         }
-        self.accept()
+        self.accept();
     }
 
-    fn accept(&mut self) -> io::Result<()> {
+    fn accept(&mut self) {
         for nth in 0.. {
             match self.door.next(nth, self.now) {
-                Ok(Some(arrival)) => self.welcome(arrival)?,
-                Ok(None) => return Ok(()),
-                Err(Shortage(error)) => {
-                    self.env.metrics.add(self.env.shard, Counter::AcceptPauses, 1);
-                    if self.door.may_log(self.now) {
-                        tracing::error!(%error, "no new connections: raise the open-file limit");
-                    }
-                    return Ok(());
-                }
+                Ok(Some(arrival)) => self.welcome(arrival),
+                Ok(None) => return,
+                Err(Shortage(error)) => return self.report(&error),
             }
         }
-        Ok(())
     }
 
-    fn welcome(&mut self, arrival: Arrival) -> io::Result<()> {
-        let Some(id) = self.conns.vacant() else { return Ok(()) };
+    /// Descriptors or memory are short.
+    fn report(&mut self, error: &io::Error) {
+        self.env.metrics.add(self.env.shard, Counter::AcceptPauses, 1);
+        if self.door.may_log(self.now) {
+            tracing::error!(%error, "no new connections: raise the open-file limit");
+        }
+    }
+
+    fn welcome(&mut self, arrival: Arrival) {
+        let Some(id) = self.conns.vacant() else { return };
         let (mut socket, permit, rejected) = match arrival {
             Arrival::Admitted(socket, permit) => (socket, permit, None),
             Arrival::TurnedAway(socket, permit, why) => (socket, permit, Some(why)),
         };
         let interest = Interest::READABLE | Interest::WRITABLE;
-        self.poll.registry().register(&mut socket, Token(id.slot() as usize), interest)?;
+        let token = Token(id.slot() as usize);
+        if let Err(error) = self.poll.registry().register(&mut socket, token, interest) {
+            return self.report(&error);
+        }
         let until = self.now.after(self.env.config.handshake_timeout);
         self.conns.insert(Conn::new(socket, id, permit, self.now, until));
         self.visit(id.slot(), |conn, _, turn| match rejected {
@@ -205,7 +211,6 @@ impl Shard {
             }
             None => {}
         });
-        Ok(())
     }
 
     /// Hands to the workers what was gathered.
@@ -244,6 +249,7 @@ impl Shard {
             Entry::Handled { conn, events, bytes } => self.visit_tenant(conn, |conn, turn| {
                 conn.handled(events, bytes, turn);
             }),
+            Entry::Finished { conn } => self.conns.finish(conn),
             Entry::Close { conn, code, at, len } => self.visit_tenant(conn, |conn, turn| {
                 conn.close(code, text(at, len), turn);
             }),
@@ -287,8 +293,11 @@ impl Shard {
     fn expire(&mut self) {
         let mut due = Vec::new();
         self.wheel.advance(self.now, &mut due);
-        for id in due {
-            let Some(slot) = self.conns.tenant(id) else { continue };
+        for (id, at) in due {
+            // Of a connection that was armed anew for an earlier time, the old entry is void.
+            let Some(slot) = self.conns.tenant(id).filter(|slot| slot.armed == at) else {
+                continue;
+            };
             slot.armed = Tick::NEVER;
             let expired = slot.conn.as_ref().is_some_and(|conn| conn.deadline() <= self.now);
             self.visit(id.slot(), |conn, _, turn| {
@@ -301,7 +310,7 @@ impl Shard {
 
     /// Lets connections read on that the host's full queues had stopped.
     fn resume_stalled(&mut self) {
-        if self.stalled.is_empty() || !self.env.inbound.room().has_half() {
+        if self.stalled.is_empty() || !self.env.inbound.room().has_some() {
             return;
         }
         for _ in 0..RESUMED {
@@ -371,6 +380,7 @@ impl Shard {
             now: self.now,
         };
         call(conn, &mut self.buffer, &mut turn);
+        slot_of.awaited |= conn.take_announcement();
         let listed = &mut slot_of.listed;
         if conn.is_gone() {
             list(&mut listed.gone, &mut self.gone, slot);

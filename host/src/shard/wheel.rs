@@ -30,13 +30,14 @@ impl Wheel {
         Tick(at)
     }
 
-    /// Moves everything that is due by `now` into `due`.
-    pub(super) fn advance(&mut self, now: Tick, due: &mut Vec<ConnectionId>) {
+    /// Moves everything that is due by `now` into `due`, with the time for which it was armed.
+    pub(super) fn advance(&mut self, now: Tick, due: &mut Vec<(ConnectionId, Tick)>) {
         let steps = now.0.saturating_sub(self.shown.0).min(SPAN);
         for step in 1..=steps {
-            let bucket = &mut self.buckets[((self.shown.0 + step) % SPAN) as usize];
+            let at = self.shown.0 + step;
+            let bucket = &mut self.buckets[(at % SPAN) as usize];
             self.len -= bucket.len();
-            due.append(bucket);
+            due.extend(bucket.drain(..).map(|conn| (conn, Tick(at))));
             // A crowd that came at once should not hold its memory for ever.
             if bucket.capacity() > 1024 {
                 *bucket = Vec::new();
@@ -66,9 +67,9 @@ mod tests {
         assert_eq!(wheel.arm(conn(2), Tick(0)), Tick(1), "never in the past");
         let mut due = Vec::new();
         wheel.advance(Tick(4), &mut due);
-        assert_eq!(due, [conn(2)]);
+        assert_eq!(due, [(conn(2), Tick(1))]);
         wheel.advance(Tick(5), &mut due);
-        assert_eq!(due, [conn(2), conn(1)]);
+        assert_eq!(due, [(conn(2), Tick(1)), (conn(1), Tick(5))]);
         assert!(wheel.is_empty());
     }
 
@@ -78,7 +79,7 @@ mod tests {
         let mut due = Vec::new();
         wheel.advance(Tick(1_000_000), &mut due);
         assert_eq!(wheel.arm(conn(1), Tick(2_000_000)), Tick(1_000_000 + SPAN - 1));
-        wheel.advance(Tick(5_000_000), &mut due);
-        assert_eq!(due, [conn(1)]);
+        wheel.advance(Tick(1_000_000 + SPAN), &mut due);
+        assert_eq!(due, [(conn(1), Tick(1_000_000 + SPAN - 1))]);
     }
 }

@@ -33,6 +33,8 @@ pub(super) struct Lane {
     outgoing: Outgoing,
     /// What is done but not settled.
     done: Done,
+    /// The last call did not return at once.
+    was_slow: bool,
     tick: u64,
     log: Log,
 }
@@ -62,6 +64,7 @@ impl Lane {
             effects: Some(Box::new(effects)),
             outgoing: Outgoing::new(shared),
             done: Done::default(),
+            was_slow: false,
             tick: 0,
             log: Log::default(),
         }
@@ -119,9 +122,15 @@ impl Lane {
             }
             if let Happening::Close(_) = what {
                 self.thread.env.shared.notes.end(conn);
+                self.outgoing.finished(conn);
             }
             events += 1;
             bytes += payload.len();
+            if std::mem::take(&mut self.was_slow) {
+                // One slow call is enough: others have their turn before the next.
+                self.thread.env.inbound.put_back(work, events);
+                break;
+            }
             if self.outgoing.is_full() {
                 self.outgoing.post();
             }
@@ -190,6 +199,7 @@ impl Lane {
         let ready = ready.await;
         if engaged {
             self.thread.disengage();
+            self.was_slow = true;
         }
         ready
     }

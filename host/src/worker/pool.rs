@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::Instant;
 
 use tokio::runtime::Builder;
 use tokio::sync::Notify;
@@ -53,26 +53,28 @@ impl Pool {
     pub fn start(config: &Config, env: Arc<Env>) -> io::Result<Self> {
         let closing = Arc::new(AtomicBool::new(false));
         let singles: Arc<Singles> = env.on_failure.iter().map(|_| Mutex::default()).collect();
-        let lanes = config.pool_size.div_ceil(config.threads).max(1);
+        let threads = config.threads.max(1);
         let start = |number| {
+            let spread = config.pool_size / threads;
+            let lanes = (spread + usize::from(number < config.pool_size % threads)).max(1);
             let env = Arc::clone(&env);
             let (closing, singles) = (Arc::clone(&closing), Arc::clone(&singles));
             let body = move || run(number, lanes, env, closing, &singles);
             task::spawn(&format!("worker-{number}"), body)
         };
-        let threads = (0..config.threads.max(1)).map(start).collect::<io::Result<_>>()?;
+        let threads = (0..threads).map(start).collect::<io::Result<_>>()?;
         Ok(Self { env, closing, threads })
     }
 
     /// Handles what is still queued, then ends the threads. No more may be submitted. False if
-    /// that took longer than `patience`; the threads are left behind then.
+    /// that took longer; the threads are left behind then.
     ///
     /// # Errors
     /// Where a thread could not start its runtime, or panicked.
-    pub fn close(self, patience: impl Fn() -> Duration) -> io::Result<bool> {
+    pub fn close(self, until: impl Fn() -> Instant) -> io::Result<bool> {
         self.closing.store(true, Ordering::SeqCst);
         self.env.inbound.ring_all();
-        task::join_all(self.threads, patience)
+        task::join_all(self.threads, until)
     }
 }
 
@@ -149,11 +151,10 @@ impl Thread {
 
     /// Waits until there may be work. False where there will be none any more.
     pub(super) async fn rest(&self) -> bool {
-        let closing = self.closing.load(Ordering::SeqCst);
-        if closing && self.env.inbound.is_idle() {
+        if self.closing.load(Ordering::SeqCst) {
             // Work that others have out may come back to the queue; they look after it.
             self.idle.notify_waiters();
-            return false;
+            return !self.env.inbound.is_idle();
         }
         if self.listening.get() {
             self.idlers.set(self.idlers.get() + 1);
@@ -164,7 +165,7 @@ impl Thread {
         let bell = self.env.inbound.bell(self.number);
         self.listening.set(true);
         bell.set_asleep();
-        if self.env.inbound.is_idle() && closing == self.closing.load(Ordering::SeqCst) {
+        if self.env.inbound.is_idle() && !self.closing.load(Ordering::SeqCst) {
             bell.wait().await;
         }
         bell.set_awake();

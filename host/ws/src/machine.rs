@@ -99,6 +99,9 @@ pub enum Step<'a> {
     Waiting,
 }
 
+/// The bit of a frame's first byte that control opcodes have (RFC 6455 §5.2).
+const CONTROL: u8 = 0x08;
+
 /// What [`Machine::find`] found.
 enum Found {
     Nothing,
@@ -176,6 +179,19 @@ impl Machine {
     /// Where the connection stands.
     pub const fn state(&self) -> State {
         self.state
+    }
+
+    /// Whether what comes next, of which `next` are the first bytes, belongs to a control frame. A
+    /// caller who wants no more messages for now can still take those.
+    pub fn expects_control(&self, next: &[u8]) -> bool {
+        let begins = || next.first().is_some_and(|byte| byte & CONTROL != 0);
+        match self.partial.as_ref().map(|partial| &partial.stage) {
+            None | Some(Stage::Boundary) => begins(),
+            Some(Stage::Header { bytes, .. }) => {
+                bytes.first().is_some_and(|byte| byte & CONTROL != 0)
+            }
+            Some(Stage::Payload { header, .. }) => header.opcode.is_control(),
+        }
     }
 
     /// Bytes on the heap that this connection holds for what is incomplete; 0 if nothing is.
@@ -459,6 +475,24 @@ impl Default for Limits {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_control_frame_is_known_before_it_is_parsed_and_while_it_comes() {
+        let mut machine = Machine::new(Role::Server);
+        assert!(!machine.expects_control(&[]));
+        assert!(!machine.expects_control(&[0x82]));
+        let ping = [0x89, 0x83, 0, 0, 0, 0, b'a', b'b', b'c'];
+        for cut in 0..ping.len() {
+            let mut machine = Machine::new(Role::Server);
+            let (mut first, rest) = (ping[..cut].to_vec(), &ping[cut..]);
+            let mut input = Input::new(&mut first);
+            assert_eq!(machine.next(&Limits::default(), &mut input), Ok(None));
+            assert!(machine.expects_control(rest), "{cut}");
+        }
+        let mut half = [0x82, 0x85, 0, 0, 0, 0, 0x89];
+        assert_eq!(machine.next(&Limits::default(), &mut Input::new(&mut half)), Ok(None));
+        assert!(!machine.expects_control(&[0x89]), "these bytes are a message's");
+    }
 
     #[test]
     fn an_idle_machine_is_tiny() {

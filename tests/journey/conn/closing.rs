@@ -179,3 +179,48 @@ fn a_close_frame_waits_for_a_running_handler_but_not_for_ever() {
     client.close(1000, "");
     assert_eq!(client.expect_close().0, 1000);
 }
+
+#[test]
+fn a_fault_behind_a_message_waits_for_its_answer() {
+    let served = Site::new().plugin("sleepy").start();
+    let mut client = Client::open(served.address(), "/sleepy");
+    client.raw(&[frame(0x81, b"sleep 200"), frame(0x91, b"")].concat());
+    client.expect("slept");
+    assert_eq!(client.expect_close(), (1002, "reserved bits are set".to_owned()));
+}
+
+/// Nothing but the end of the handler is missing, and nobody waits for that.
+#[test]
+fn a_peer_that_answers_the_close_frame_is_let_go_though_its_handler_runs() {
+    let site = Site::new().plugin("sleepy").set("workers.call_deadline", "1h");
+    let site = site.set("server.drain_timeout", "1h").set("server.close_timeout", "30s");
+    let process = site.spawn();
+    let mut client = Client::open(process.address(), "/sleepy");
+    client.echo("hello");
+    client.text("sleep 3600000");
+    client.ping(b"");
+    assert_eq!(client.next(), Got::Pong(Vec::new()));
+    process.signal("TERM");
+    client.socket.set_read_timeout(Some(WELL_BEFORE_THE_TIMEOUT)).unwrap();
+    assert_eq!(client.expect_close().0, 1001);
+}
+
+/// Of a `close_timeout` of 30 s.
+const WELL_BEFORE_THE_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[test]
+fn a_plugin_that_closes_does_not_wait_for_the_messages_behind() {
+    let served = Site::new().plugin("farewell").set("server.close_timeout", "30s").start();
+    let mut watcher = watcher(&served);
+    for _ in 0..20 {
+        let mut client = Client::open(served.address(), "/farewell");
+        client.socket.set_read_timeout(Some(WELL_BEFORE_THE_TIMEOUT)).unwrap();
+        let mut bytes = frame(0x81, b"close 3001 go");
+        for _ in 0..60 {
+            bytes.extend(frame(0x81, b"late"));
+        }
+        client.raw(&bytes);
+        assert_eq!(client.expect_close(), (3001, "go".to_owned()));
+        watcher.expect("left 3001");
+    }
+}

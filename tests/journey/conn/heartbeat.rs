@@ -57,3 +57,19 @@ fn a_peer_that_the_host_does_not_read_is_not_called_silent() {
     }
     assert_eq!(texts, ["slept", "and then"]);
 }
+
+/// The handler runs and the queue is full: no message is taken, but what stands before it is.
+#[test]
+fn a_ping_before_a_message_that_must_wait_is_answered_at_once() {
+    let site = Site::new().plugin("sleepy").set("workers.queue_per_connection", "1");
+    let served = site.set("workers.call_deadline", "30s").start();
+    let mut client = Client::open(served.address(), "/sleepy");
+    client.text("sleep 2000");
+    for body in [b"one", b"two"] {
+        client.ping(body);
+        assert_eq!(client.next(), Got::Pong(body.to_vec()));
+    }
+    client.text("then this");
+    client.expect("slept");
+    client.expect("then this");
+}

@@ -1,6 +1,9 @@
 //! Steps 2 and 3: one socket's life.
 
 mod closing;
+mod compression;
+mod fragments;
 mod framing;
 mod handshake;
 mod heartbeat;
+mod inflating;

@@ -5,11 +5,14 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-use plugsock_ws::frame::Opcode;
+use plugsock_ws::deflate::Codec;
+use plugsock_ws::extension::{Agreement, Policy};
+use plugsock_ws::frame::{Header, Opcode};
 use plugsock_ws::handshake::{Field, HeadLimits, Key, Offer, Progress, ResponseHead};
-use plugsock_ws::{Event, Input, Kind, Limits, Machine, Role, frame};
+use plugsock_ws::{Event, Input, Kind, Limits, Machine, Role, Step, frame};
 use socket2::{Domain, SockRef, Socket, Type};
 
+use super::wire::Wire;
 use super::{PATIENCE, Random};
 
 /// One end of a WebSocket connection; blocks, but not for ever.
@@ -17,7 +20,11 @@ use super::{PATIENCE, Random};
 pub(crate) struct Client {
     pub(crate) socket: TcpStream,
     pub(crate) subprotocol: Option<String>,
+    /// What was agreed on about compression.
+    pub(crate) agreement: Option<Agreement>,
     machine: Machine,
+    codec: Codec,
+    wire: Wire,
     random: Random,
     come: VecDeque<Got>,
     answers_pings: bool,
@@ -47,6 +54,11 @@ impl Client {
         Self::over(super::connect(address), target, &[], &[])
     }
 
+    /// A client that offers extensions in these words and takes any answer that fits.
+    pub(crate) fn open_offering(address: SocketAddr, target: &str, offer: &str) -> Self {
+        Self::offering(super::connect(address), target, offer)
+    }
+
     /// A client whose kernel takes only a few KiB that it does not read.
     pub(crate) fn open_narrow(address: SocketAddr, target: &str) -> Self {
         Self::open_with_buffers(address, target, 4096)
@@ -54,23 +66,39 @@ impl Client {
 
     /// A client whose kernel keeps about so many bytes in either direction.
     pub(crate) fn open_with_buffers(address: SocketAddr, target: &str, size: usize) -> Self {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        socket.set_recv_buffer_size(size).unwrap();
-        socket.set_send_buffer_size(size).unwrap();
-        socket.connect(&address.into()).unwrap();
-        let socket = TcpStream::from(socket);
-        socket.set_nodelay(true).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.set_write_timeout(Some(PATIENCE)).unwrap();
-        Self::over(socket, target, &[], &[]).unwrap()
+        Self::over(connect_with_buffers(address, size), target, &[], &[]).unwrap()
+    }
+
+    /// The same with an offer of extensions.
+    pub(crate) fn open_offering_with_buffers(
+        address: SocketAddr,
+        target: &str,
+        offer: &str,
+        size: usize,
+    ) -> Self {
+        Self::offering(connect_with_buffers(address, size), target, offer)
+    }
+
+    fn offering(socket: TcpStream, target: &str, offer: &str) -> Self {
+        Self::shake_hands(socket, target, &[], &[], Some(offer)).unwrap()
     }
 
     /// Shakes hands over a socket that is connected.
     pub(crate) fn over(
+        socket: TcpStream,
+        target: &str,
+        subprotocols: &[&str],
+        fields: &[Field<'_>],
+    ) -> Result<Self, u16> {
+        Self::shake_hands(socket, target, subprotocols, fields, None)
+    }
+
+    fn shake_hands(
         mut socket: TcpStream,
         target: &str,
         subprotocols: &[&str],
         fields: &[Field<'_>],
+        extensions: Option<&str>,
     ) -> Result<Self, u16> {
         let mut random = Random::new(u64::from(socket.local_addr().unwrap().port()));
         let nonce = [random.key(), random.key(), random.key(), random.key()].concat();
@@ -78,6 +106,11 @@ impl Client {
         let offer = Offer { host: "localhost", target, key, subprotocols, fields };
         let mut request = Vec::new();
         offer.write(&mut request).unwrap();
+        if let Some(extensions) = extensions {
+            request.truncate(request.len() - 2);
+            let line = format!("Sec-WebSocket-Extensions: {extensions}\r\n\r\n");
+            request.extend(line.as_bytes());
+        }
         // Refused before it was read, the request may meet a closed socket.
         let _ = socket.write_all(&request);
 
@@ -89,15 +122,25 @@ impl Client {
                 break;
             }
         }
-        let subprotocol = match offer.verify(&head) {
-            Ok(subprotocol) => subprotocol.map(str::to_owned),
+        // The widest policy: the answer says which part of it was offered.
+        let policy = Policy { context_takeover: true, ..Policy::default() };
+        let policy = extensions.map(|_| &policy);
+        let (subprotocol, agreement) = match offer.verify_with(policy, &head) {
+            Ok((subprotocol, agreement)) => (subprotocol.map(str::to_owned), agreement),
             Err(plugsock_ws::handshake::Failure::Status(status)) => return Err(status),
             Err(failure) => panic!("{failure}"),
+        };
+        let machine = match agreement {
+            Some(agreement) => Machine::with_agreement(Role::Client, agreement),
+            None => Machine::new(Role::Client),
         };
         Ok(Self {
             socket,
             subprotocol,
-            machine: Machine::new(Role::Client),
+            agreement,
+            machine,
+            codec: Codec::default(),
+            wire: Wire::default(),
             random,
             come: VecDeque::new(),
             answers_pings: true,
@@ -110,11 +153,20 @@ impl Client {
     }
 
     pub(crate) fn text(&mut self, text: &str) {
-        self.send(Opcode::Text, text.as_bytes());
+        self.message(Kind::Text, text.as_bytes());
     }
 
     pub(crate) fn binary(&mut self, bytes: &[u8]) {
-        self.send(Opcode::Binary, bytes);
+        self.message(Kind::Binary, bytes);
+    }
+
+    /// One frame, compressed where that was agreed on and makes it shorter. Returns whether it is.
+    pub(crate) fn message(&mut self, kind: Kind, payload: &[u8]) -> bool {
+        let mut bytes = Vec::new();
+        let key = Some(self.random.key());
+        let compressed = self.machine.encode(kind, payload, &mut self.codec, &mut bytes, key);
+        self.raw(&bytes);
+        compressed
     }
 
     pub(crate) fn ping(&mut self, bytes: &[u8]) {
@@ -129,7 +181,7 @@ impl Client {
         self.send(Opcode::Close, &[]);
     }
 
-    /// One whole frame.
+    /// One whole frame, never compressed.
     pub(crate) fn send(&mut self, opcode: Opcode, payload: &[u8]) {
         let bytes = self.encode(opcode, payload);
         self.raw(&bytes);
@@ -158,6 +210,18 @@ impl Client {
                 Some(got) => return got,
                 None => self.receive(),
             }
+        }
+    }
+
+    /// The headers of the frames that have come since the last call, whole or begun.
+    pub(crate) fn frames(&mut self) -> Vec<Header> {
+        self.wire.take()
+    }
+
+    /// Waits for the beginning of a frame.
+    pub(crate) fn wait_for_frame(&mut self) {
+        while self.wire.is_empty() {
+            self.receive();
         }
     }
 
@@ -227,10 +291,17 @@ impl Client {
         if n == 0 {
             return self.come.push_back(Got::End);
         }
+        self.wire.push(&bytes[..n]);
         let limits = Limits { max_frame_size: 1 << 30, max_message_size: 1 << 30 };
         let tail = bytes[n.saturating_sub(127)..n].to_vec();
         let mut input = Input::new(&mut bytes[..n]);
-        while let Some(event) = self.machine.next(&limits, &mut input).unwrap() {
+        loop {
+            let event = match self.machine.next_with(&limits, &mut input, &mut self.codec).unwrap()
+            {
+                Step::Event(event) => event,
+                Step::Working => continue,
+                Step::Waiting => return,
+            };
             self.come.push_back(match event {
                 Event::Message { kind: Kind::Text, payload } => {
                     Got::Text(String::from_utf8(payload.to_vec()).unwrap())
@@ -248,6 +319,18 @@ impl Client {
             }
         }
     }
+}
+
+fn connect_with_buffers(address: SocketAddr, size: usize) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(size).unwrap();
+    socket.set_send_buffer_size(size).unwrap();
+    socket.connect(&address.into()).unwrap();
+    let socket = TcpStream::from(socket);
+    socket.set_nodelay(true).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_write_timeout(Some(PATIENCE)).unwrap();
+    socket
 }
 
 /// The machine drops what follows a close frame, but nothing may.

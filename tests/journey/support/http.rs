@@ -59,3 +59,19 @@ pub(crate) fn exchange(address: SocketAddr, request: &[u8]) -> Answer {
         _ => Answer::parse(&bytes),
     }
 }
+
+/// Asks for an upgrade of `/echo` with further fields; the answer must be a 101. Returns it and
+/// the open connection.
+pub(crate) fn upgrade(address: SocketAddr, fields: &str) -> (Answer, TcpStream) {
+    let mut socket = connect(address);
+    socket.write_all(format!("{HEAD}{fields}\r\n").as_bytes()).unwrap();
+    let mut bytes = Vec::new();
+    while !bytes.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        socket.read_exact(&mut byte).unwrap();
+        bytes.extend(byte);
+    }
+    let answer = Answer::parse(&bytes);
+    assert_eq!(answer.status, 101, "{fields}");
+    (answer, socket)
+}

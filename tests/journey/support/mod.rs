@@ -6,14 +6,15 @@ mod http;
 mod process;
 mod random;
 mod site;
+mod wire;
 
 use std::time::Duration;
 
 pub(crate) use client::{Client, Got};
 pub(crate) use frames::{frame, masked, with_key};
-pub(crate) use http::{Answer, HEAD, connect, exchange};
+pub(crate) use http::{Answer, HEAD, connect, exchange, upgrade};
 pub(crate) use process::{Process, program};
-pub(crate) use random::Random;
+pub(crate) use random::{Random, prose};
 pub(crate) use site::{Served, Site, plugin_file};
 
 /// Nothing takes so long unless it hangs.

@@ -24,3 +24,17 @@ impl Random {
         u32::try_from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32).unwrap()
     }
 }
+
+/// So many bytes of words, as compressible as JSON is: to a half or less, but never far beyond.
+pub(crate) fn prose(random: &mut Random, len: usize) -> String {
+    let mut words = Random::new(1);
+    let letter = |random: &mut Random| char::from(b'a' + u8::try_from(random.below(26)).unwrap());
+    let words: Vec<String> =
+        (0..64).map(|_| (0..9).map(|_| letter(&mut words)).chain(['_']).collect()).collect();
+    let mut text = String::new();
+    while text.len() < len {
+        text.push_str(&words[random.below(words.len())]);
+    }
+    text.truncate(len);
+    text
+}
