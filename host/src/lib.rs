@@ -8,7 +8,7 @@
 //! 3. [`conn`]: one socket's life; bytes become messages (crate `plugsock-ws`).
 //! 4. [`inbound`]: bounded queues to the workers.
 //! 5. [`worker`]: a handler is called in an instance of the [`plugin`].
-//! 6. [`outbound`]: its effects go back to the shards, and from there to the sockets.
+//! 6. [`outbound`]: its effects go back to the shards; [`shard`] carries them out, [`conn`] writes.
 //!
 //! Around them: [`config`] and [`cli`] come from the operator, [`files`] serves plain requests,
 //! [`metrics`] counts, [`app`] puts everything together.

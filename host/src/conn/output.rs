@@ -89,6 +89,9 @@ impl Pieces {
         if self.scratch.capacity() > Self::FULL_SCRATCH * 4 {
             self.scratch = Vec::new();
         }
+        if self.list.capacity() > Self::FULL_LIST * 4 {
+            self.list = Vec::new();
+        }
         self.list.clear();
         self.scratch.clear();
     }
@@ -96,10 +99,13 @@ impl Pieces {
     /// Scratch bytes after which the shard flushes in mid-turn.
     pub const FULL_SCRATCH: usize = 1024 * 1024;
 
+    /// Pieces after which the shard flushes in mid-turn; 20 bytes each.
+    pub const FULL_LIST: usize = 65_536;
+
     /// Whether the shard should flush before it goes on.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.scratch.len() >= Self::FULL_SCRATCH
+        self.scratch.len() >= Self::FULL_SCRATCH || self.list.len() >= Self::FULL_LIST
     }
 
     /// Appends what `write` makes to the scratch and to a connection's list.

@@ -177,7 +177,10 @@ impl Conn {
     /// Joins a channel of its plugin.
     pub fn subscribe(&mut self, channel: &str, turn: &mut Turn<'_>) {
         if let Some(plugin) = self.plugin_that_sends() {
-            turn.topics.subscribe(&turn.env.shared, self.id.slot(), plugin, channel);
+            let slot = self.id.slot();
+            if !turn.topics.subscribe(&turn.env.shared, slot, plugin, channel) {
+                tracing::debug!(conn = %self.id, channel, "subscribed to too many channels");
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! Who is subscribed to what: per shard the connections, over all shards their number.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,44 +15,37 @@ pub struct Topics {
     by_name: HashMap<PluginId, HashMap<Box<str>, u32>>,
     topics: Vec<Topic>,
     free: Vec<u32>,
-    /// By the connection's slot.
-    subscriptions: HashMap<u32, Vec<Subscription>>,
+    /// By the connection's slot: its topics, and where it stands in each one's list.
+    subscriptions: HashMap<u32, HashMap<u32, u32>>,
 }
 
 #[derive(Debug)]
 struct Topic {
     plugin: PluginId,
     name: Box<str>,
-    members: Vec<Member>,
-}
-
-/// A member and where its subscription stands in its own list.
-#[derive(Clone, Copy, Debug)]
-struct Member {
-    slot: u32,
-    subscription: u32,
-}
-
-/// A topic and where its member stands in the topic's list.
-#[derive(Clone, Copy, Debug)]
-struct Subscription {
-    topic: u32,
-    member: u32,
+    /// Slots.
+    members: Vec<u32>,
 }
 
 impl Topics {
-    /// Adds the connection in `slot` to a channel; once is enough.
-    pub fn subscribe(&mut self, shared: &Shared, slot: u32, plugin: PluginId, name: &str) {
-        let index = self.find_or_make(plugin, name);
-        let subscriptions = self.subscriptions.entry(slot).or_default();
-        // Linear in the subscriptions of this one connection.
-        if subscriptions.iter().any(|subscription| subscription.topic == index) {
-            return;
+    /// Channels that one connection can be in; further subscriptions are not made. About 40 bytes
+    /// each.
+    pub const MAX_PER_CONNECTION: usize = 65_536;
+
+    /// Adds the connection in `slot` to a channel; once is enough. False if it is in too many.
+    pub fn subscribe(&mut self, shared: &Shared, slot: u32, plugin: PluginId, name: &str) -> bool {
+        let count = self.subscriptions.get(&slot).map_or(0, HashMap::len);
+        if count >= Self::MAX_PER_CONNECTION {
+            return false;
         }
-        let topic = &mut self.topics[index as usize];
-        subscriptions.push(Subscription { topic: index, member: len(&topic.members) });
-        topic.members.push(Member { slot, subscription: len(subscriptions) - 1 });
-        shared.members.change(plugin, name, 1);
+        let index = self.find_or_make(plugin, name);
+        let members = &mut self.topics[index as usize].members;
+        if let Entry::Vacant(place) = self.subscriptions.entry(slot).or_default().entry(index) {
+            place.insert(len(members));
+            members.push(slot);
+            shared.members.change(plugin, name, 1);
+        }
+        true
     }
 
     /// Takes the connection in `slot` out of a channel, if it is there.
@@ -60,22 +54,17 @@ impl Topics {
             return;
         };
         let Some(subscriptions) = self.subscriptions.get_mut(&slot) else { return };
-        let Some(place) = subscriptions.iter().position(|s| s.topic == index) else { return };
-        let subscription = subscriptions.swap_remove(place);
-        if let Some(moved) = subscriptions.get(place).copied() {
-            let place = u32::try_from(place).unwrap_or(u32::MAX);
-            self.topics[moved.topic as usize].members[moved.member as usize].subscription = place;
-        }
+        let Some(member) = subscriptions.remove(&index) else { return };
         if subscriptions.is_empty() {
             self.subscriptions.remove(&slot);
         }
-        self.remove_member(shared, subscription);
+        self.remove_member(shared, index, member);
     }
 
     /// Takes the connection out of all channels: it is gone.
     pub fn leave_all(&mut self, shared: &Shared, slot: u32) {
-        for subscription in self.subscriptions.remove(&slot).unwrap_or_default() {
-            self.remove_member(shared, subscription);
+        for (topic, member) in self.subscriptions.remove(&slot).unwrap_or_default() {
+            self.remove_member(shared, topic, member);
         }
     }
 
@@ -83,7 +72,7 @@ impl Topics {
     pub fn subscribers(&self, plugin: PluginId, name: &str) -> impl Iterator<Item = u32> {
         let index = self.by_name.get(&plugin).and_then(|names| names.get(name)).copied();
         let members = index.map(|index| &self.topics[index as usize].members);
-        members.into_iter().flatten().map(|member| member.slot)
+        members.into_iter().flatten().copied()
     }
 
     /// Channels that have subscribers here.
@@ -118,13 +107,13 @@ impl Topics {
         index
     }
 
-    fn remove_member(&mut self, shared: &Shared, subscription: Subscription) {
-        let topic = &mut self.topics[subscription.topic as usize];
-        topic.members.swap_remove(subscription.member as usize);
-        if let Some(moved) = topic.members.get(subscription.member as usize).copied()
-            && let Some(of_moved) = self.subscriptions.get_mut(&moved.slot)
+    fn remove_member(&mut self, shared: &Shared, index: u32, member: u32) {
+        let topic = &mut self.topics[index as usize];
+        topic.members.swap_remove(member as usize);
+        if let Some(moved) = topic.members.get(member as usize)
+            && let Some(subscriptions) = self.subscriptions.get_mut(moved)
         {
-            of_moved[moved.subscription as usize].member = subscription.member;
+            subscriptions.insert(index, member);
         }
         shared.members.change(topic.plugin, &topic.name, -1);
         if topic.members.is_empty() {
@@ -133,7 +122,7 @@ impl Topics {
             if let Some(names) = self.by_name.get_mut(&topic.plugin) {
                 names.remove(&name);
             }
-            self.free.push(subscription.topic);
+            self.free.push(index);
         }
     }
 }
@@ -239,6 +228,18 @@ mod tests {
         assert_eq!(shared.members.channels(), 0);
         assert!(topics.subscriptions.is_empty());
         assert!(topics.by_name[&A].is_empty());
+    }
+
+    #[test]
+    fn one_connection_can_be_in_so_many_channels_and_no_more() {
+        let (shared, mut topics) = (Shared::new(1, 1), Topics::default());
+        for i in 0..Topics::MAX_PER_CONNECTION {
+            assert!(topics.subscribe(&shared, 1, A, &i.to_string()));
+        }
+        assert!(!topics.subscribe(&shared, 1, A, "one more"));
+        assert!(topics.subscribe(&shared, 2, A, "one more"), "another connection's");
+        topics.unsubscribe(&shared, 1, A, "7");
+        assert!(topics.subscribe(&shared, 1, A, "one more"));
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub enum LoadError {
     NotAPlugin(Vec<String>),
     /// It imports interfaces that the host does not serve.
     NotServed(Vec<String>),
+    /// It exports an interface that the host does not call yet, and relies on being called.
+    NotCalled(&'static str),
     /// An interface has other types than the host's; with the interface and the difference.
     Mismatch(String, String),
 }
@@ -81,6 +83,10 @@ pub(super) fn load<H: Host>(engine: &Engine, bytes: &[u8]) -> Result<Loaded<H>, 
     }
     if !missing.is_empty() {
         return Err(LoadError::NotServed(missing));
+    }
+    if facts.has_gate {
+        // To serve without asking would let in whom the plugin means to keep out.
+        return Err(LoadError::NotCalled(GATE));
     }
     let mut linker = Linker::new(engine.wasm());
     let pre = imports::link(&mut linker)
@@ -134,6 +140,11 @@ impl fmt::Display for LoadError {
                     hint(imports)
                 )
             }
+            Self::NotCalled(export) => write!(
+                f,
+                "this component exports `{export}`, which this host does not call yet: it would \
+                 let in everybody; build it without"
+            ),
             Self::Mismatch(interface, difference) => {
                 write!(
                     f,

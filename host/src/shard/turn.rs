@@ -45,6 +45,10 @@ pub(super) struct Shard {
     /// Connections that wait for room in the host's queues, longest first.
     stalled: VecDeque<ConnectionId>,
     gone: Vec<u32>,
+    /// What the workers have posted, until all of it is carried out.
+    commits: Vec<Commit>,
+    /// How far that has come: a commit, and an entry in it.
+    carried: (usize, usize),
     started: Instant,
     now: Tick,
     stopping: bool,
@@ -70,6 +74,8 @@ impl Shard {
             again: Vec::new(),
             stalled: VecDeque::new(),
             gone: Vec::new(),
+            commits: Vec::new(),
+            carried: (0, 0),
             started: clock::now(),
             now: Tick(0),
             stopping: false,
@@ -78,20 +84,26 @@ impl Shard {
 
     /// Turns until the host stops and the last connection has gone.
     pub(super) fn run(mut self, mut events: Events) -> io::Result<()> {
-        let mut commits = Vec::new();
         loop {
             self.wait(&mut events)?;
             self.now = tick(self.started);
             self.read(&events);
             self.submit();
-            self.env.shared.hub.collect(self.env.shard, &mut commits);
-            self.carry_out(&commits);
+            let hub = &self.env.shared.hub;
+            if self.commits.is_empty() {
+                hub.collect(self.env.shard, &mut self.commits);
+            }
+            let mut commits = std::mem::take(&mut self.commits);
+            let done = self.carry_out(&commits);
             self.expire();
             self.resume_stalled();
             let over = self.obey();
             self.write(&commits);
             self.submit();
-            self.env.shared.hub.give_back(self.env.shard, &mut commits);
+            if done {
+                self.env.shared.hub.give_back(self.env.shard, &mut commits);
+            }
+            self.commits = commits;
             self.bury();
             if over || (self.stopping && self.conns.is_empty()) {
                 return Ok(());
@@ -105,6 +117,7 @@ impl Shard {
         // at the flag after.
         let mail = !self.env.shared.hub.fall_asleep(self.env.shard);
         let busy = mail
+            || !self.commits.is_empty()
             || !self.again.is_empty()
             || self.door.has_more(self.now)
             || self.may_resume()
@@ -221,13 +234,22 @@ impl Shard {
         }
     }
 
-    /// What the workers' handlers have asked for.
-    fn carry_out(&mut self, commits: &[Commit]) {
-        for (number, commit) in (0..).zip(commits) {
-            for entry in &commit.entries {
+    /// What the workers' handlers have asked for. False if there was so much that the rest has to
+    /// wait for the next turn, so that sockets are read in between.
+    fn carry_out(&mut self, commits: &[Commit]) -> bool {
+        let (first, mut next) = std::mem::take(&mut self.carried);
+        for (number, commit) in (0..).zip(commits).skip(first) {
+            while let Some(entry) = commit.entries.get(next) {
+                if self.pieces.is_full() {
+                    self.carried = (number as usize, next);
+                    return false;
+                }
                 self.carry_out_one(number, commit, *entry);
+                next += 1;
             }
+            next = 0;
         }
+        true
     }
 
     fn carry_out_one(&mut self, number: u32, commit: &Commit, entry: Entry) {

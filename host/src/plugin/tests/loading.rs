@@ -82,6 +82,17 @@ fn interfaces_with_other_types() {
     assert!(sentence.contains("`on-close`") && sentence.contains("code"), "{sentence}");
 }
 
+/// A plugin that means to decide who comes in must not be run as if it did not.
+#[test]
+fn a_gate_that_would_not_be_asked_is_refused() {
+    let handler = "(export \"plugsock:plugin/handler@0.1.0\" (instance $handler))";
+    let gate = "(export \"plugsock:plugin/gate@0.1.0\" (instance $handler))";
+    let component = EMBEDDED_ECHO.replace(handler, &format!("{handler} {gate}"));
+    let (error, sentence) = refused(component.as_bytes());
+    assert!(matches!(error, LoadError::NotCalled(_)));
+    assert!(sentence.contains("`plugsock:plugin/gate@0.1.0`"), "{sentence}");
+}
+
 #[test]
 fn facts_are_read_from_imports_and_exports() {
     let engine = engine(PATIENT);
