@@ -119,7 +119,7 @@ static SERVER: &[Key<Draft>] = &[
     key(
         "allowed_origins",
         |d| Texts(&mut d.config.conn.allowed_origins, &ORIGIN),
-        "Origins that may connect, compared exactly; empty allows any. Others: 403.",
+        "Origins that may connect, compared without regard to case; empty allows any. Others: 403.",
     ),
     key(
         "drain_timeout",
@@ -129,7 +129,8 @@ static SERVER: &[Key<Draft>] = &[
     key(
         "close_timeout",
         |d| Time(&mut d.config.conn.close_timeout, MS * 10..=HOUR),
-        "How long a peer may take to answer a close frame. After it the TCP connection is closed.",
+        "How long a peer may take to answer a close frame, from when it last took some of what \
+         waits before it. After it the TCP connection is closed.",
     ),
 ];
 
@@ -186,6 +187,11 @@ static LIMITS: &[Key<Draft>] = &[
         "max_message_size",
         |d| Size(&mut d.config.conn.max_message_size, 1..=GIB),
         "Payload of one message, whatever its frames. Above it: close 1009.",
+    ),
+    key(
+        "max_control_rate",
+        |d| Count(&mut d.config.conn.max_control_rate, 1..=1_000_000),
+        "Pings and pongs that one connection may send within a second. Above it: close 1008.",
     ),
     key(
         "fragment_size",
@@ -251,7 +257,8 @@ static HEARTBEAT: &[Key<Draft>] = &[
     key(
         "timeout",
         |d| Time(&mut d.heartbeat.timeout, MS * 10..=DAY),
-        "A peer that is silent for so long is gone; longer than interval.",
+        "A peer that is silent, or reads nothing of what waits for it, for so long is gone; \
+         longer than interval.",
     ),
 ];
 

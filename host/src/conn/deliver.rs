@@ -31,19 +31,24 @@ impl Conn {
         if !self.may_send() {
             return;
         }
-        let Phase::Open(session) = &mut self.phase else { return };
-        let source = Source::Commit(message.commit);
-        if message.deflated == 0 || !session.compressing.takes_shared {
-            self.queue.push(pieces, source, message.at, message.len);
-            return;
+        let Phase::Open(session) = &self.phase else { return };
+        if message.deflated > 0 && session.compressing.takes_shared {
+            return self.push_deflated(message, pieces);
         }
+        self.queue.push(pieces, Source::Commit(message.commit), message.at, message.len);
+    }
+
+    /// Notes a message in the compressed form that was made without what was sent before.
+    fn push_deflated(&mut self, message: Variants<'_>, pieces: &mut Pieces) {
+        let Phase::Open(session) = &mut self.phase else { return };
         if session.keeps_context() {
             // The peer's window moves on by the message, so ours must.
             for (_, payload) in fragment::frames(message.plain()) {
                 session.machine.record_sent(payload);
             }
         }
-        self.queue.push(pieces, source, message.at + message.len, message.deflated);
+        let (source, at) = (Source::Commit(message.commit), message.at + message.len);
+        self.queue.push(pieces, source, at, message.deflated);
     }
 
     /// Notes a message for the end of the turn, compressed with what was sent before.
@@ -54,8 +59,11 @@ impl Conn {
         pieces: &mut Pieces,
         codec: &mut Codec,
     ) {
-        if message.deflated > 0 || !self.may_send() {
-            return self.push_shared(message, pieces);
+        if !self.may_send() {
+            return;
+        }
+        if message.deflated > 0 {
+            return self.push_deflated(message, pieces);
         }
         let Phase::Open(session) = &mut self.phase else { return };
         let compressed = message

@@ -96,7 +96,11 @@ impl Turn<'_> {
     }
 
     fn count(&self, counter: Counter) {
-        self.env.metrics.add(self.env.shard, counter, 1);
+        self.count_many(counter, 1);
+    }
+
+    fn count_many(&self, counter: Counter, by: u64) {
+        self.env.metrics.add(self.env.shard, counter, by);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice, Write};
 
 use mio::net::TcpStream;
+use plugsock_ws::fragment;
 
 use crate::outbound::{Commit, Outbox, Verdict};
 
@@ -197,14 +198,14 @@ impl Pieces {
         Flushed::Kept
     }
 
-    /// Keeps only the control frames from piece `from` on; returns how many others were dropped.
+    /// Keeps only the control frames from piece `from` on; returns how many messages were dropped.
     pub(super) fn keep_control(&self, from: u32, commits: &[Commit], outbox: &mut Outbox) -> u64 {
         let (mut index, mut dropped) = (from, 0);
         while let Some(piece) = self.list.get(index as usize) {
             if piece.source == Source::Control {
                 outbox.push_control(self.bytes(piece, commits));
             } else {
-                dropped += 1;
+                dropped += fragment::messages(self.bytes(piece, commits));
             }
             index = piece.next;
         }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Shutdown};
 
 use mio::net::TcpStream;
+use plugsock_ws::State;
 use plugsock_ws::handshake::{HeadBuffer, Refusal};
 
 use super::output::{Flushed, Pieces, Queue, Source};
@@ -33,9 +34,12 @@ pub struct Conn {
     /// What the socket did not take.
     pub(super) outbox: Option<Box<Outbox>>,
     /// Received but not parsed: the connection's own queue or the host's was full.
-    pub(super) unread: Vec<u8>,
+    pub(super) unread: Option<Box<Unread>>,
     pub(super) deadline: Tick,
+    /// When the peer last sent something or took something that had waited.
     pub(super) last_seen: Tick,
+    /// Since when the outbox has not got on, while there is one.
+    pub(super) stuck: Tick,
     /// The socket may have more to read.
     pub(super) readable: bool,
     /// The peer will send no more than is there to read.
@@ -83,6 +87,19 @@ pub(super) enum Stalled {
     ByHost,
 }
 
+/// Bytes that wait to be parsed, from `at` on.
+#[derive(Debug)]
+pub(super) struct Unread {
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Unread {
+    fn keep(bytes: &[u8]) -> Option<Box<Self>> {
+        (!bytes.is_empty()).then(|| Box::new(Self { bytes: bytes.to_vec(), at: 0 }))
+    }
+}
+
 impl Conn {
     /// A connection that was just accepted, and until when its handshake must be done.
     #[must_use]
@@ -101,9 +118,10 @@ impl Conn {
             phase: Phase::Handshake(Box::default()),
             queue: Queue::EMPTY,
             outbox: None,
-            unread: Vec::new(),
+            unread: None,
             deadline,
             last_seen: now,
+            stuck: now,
             readable: false,
             ended: false,
             announced: false,
@@ -127,14 +145,15 @@ impl Conn {
         if !self.wants_to_read() {
             return;
         }
-        if !self.unread.is_empty() || self.inflating {
+        if self.unread.is_some() || self.inflating {
             return self.resume(turn);
         }
         match receive(&mut self.socket, buffer) {
             Ok(Received::Bytes(n, more)) => {
                 self.readable = more || self.ended;
                 self.last_seen = turn.now;
-                self.receive(&mut buffer[..n], turn);
+                let left = self.receive(&mut buffer[..n], turn);
+                self.unread = Unread::keep(&buffer[n - left..n]);
             }
             Ok(Received::Nothing) => self.readable = false,
             Ok(Received::End) => self.end(turn),
@@ -145,8 +164,8 @@ impl Conn {
         }
     }
 
-    /// Bytes from the peer.
-    pub(super) fn receive(&mut self, bytes: &mut [u8], turn: &mut Turn<'_>) {
+    /// Bytes from the peer. Returns how many of them, the last ones, have to wait.
+    fn receive(&mut self, bytes: &mut [u8], turn: &mut Turn<'_>) -> usize {
         match &mut self.phase {
             Phase::Handshake(_) => self.shake_hands(bytes, turn),
             Phase::Open(_) => self.receive_frames(bytes, turn),
@@ -156,20 +175,29 @@ impl Conn {
                 if *discard == 0 {
                     self.phase = Phase::Gone;
                 }
+                0
             }
             // A second request behind the first is not served: the connection ends with the
             // first response, which says so.
-            Phase::Responding | Phase::Departing | Phase::Gone => {}
+            Phase::Responding | Phase::Departing | Phase::Gone => 0,
         }
     }
 
     /// Something that stood in the way of reading may have gone: goes on with what is unread.
     pub fn resume(&mut self, turn: &mut Turn<'_>) {
         self.stalled = self.find_stall(turn);
-        if self.stalled == Stalled::No && (!self.unread.is_empty() || self.inflating) {
+        if self.stalled != Stalled::No {
+            return;
+        }
+        if let Some(mut unread) = self.unread.take() {
             self.inflating = false;
-            let mut unread = std::mem::take(&mut self.unread);
-            self.receive(&mut unread, turn);
+            let left = self.receive(&mut unread.bytes[unread.at..], turn);
+            if left > 0 {
+                unread.at = unread.bytes.len() - left;
+                self.unread = Some(unread);
+            }
+        } else if std::mem::take(&mut self.inflating) {
+            self.receive(&mut [], turn);
         }
     }
 
@@ -177,7 +205,7 @@ impl Conn {
     #[must_use]
     pub fn wants_to_read(&self) -> bool {
         // While it is stalled it is read until a message comes, for the control frames before it.
-        let may = self.stalled == Stalled::No || (self.unread.is_empty() && !self.inflating);
+        let may = self.stalled == Stalled::No || (self.unread.is_none() && !self.inflating);
         may && (self.readable || self.inflating) && !matches!(self.phase, Phase::Gone)
     }
 
@@ -194,8 +222,10 @@ impl Conn {
             Ok(0) => {}
             Ok(_) => {
                 self.last_seen = turn.now;
-                if self.page.is_some() {
-                    // A slow download goes on as long as it gets on.
+                self.stuck = turn.now;
+                if self.ends() {
+                    // Last words that a slow peer still takes. How much waits is bounded, and so
+                    // is how long this can go on.
                     self.deadline = turn.now.after(turn.env.config.close_timeout);
                 }
                 self.note_outbox(turn);
@@ -319,7 +349,7 @@ impl Conn {
         self.phase = Phase::Lingering { half_closed: false, discard };
         self.stalled = Stalled::No;
         self.inflating = false;
-        self.unread = Vec::new();
+        self.unread = None;
     }
 
     /// All is said on both sides: what is noted still leaves.
@@ -350,7 +380,7 @@ impl Conn {
             self.end_session(turn);
         }
         self.outbox = None;
-        self.unread = Vec::new();
+        self.unread = None;
         self.phase = Phase::Gone;
     }
 
@@ -361,23 +391,29 @@ impl Conn {
             // What is left out would be missed by everything that refers to it.
             policy = SlowConsumer::Close;
         }
+        if self.outbox.is_none() {
+            self.stuck = turn.now;
+        }
         let outbox = self.outbox.get_or_insert_default();
         let (mut from, mut skip) = (from, skip);
         while let Flushed::Full(first) = turn.pieces.keep(from, skip, commits, outbox, limit) {
-            turn.count(Counter::SlowConsumers);
             (from, skip) = (first, 0);
-            match policy {
-                SlowConsumer::DropOldest if outbox.drop_oldest(limit) > 0 => {}
-                SlowConsumer::DropOldest | SlowConsumer::DropNewest => {
-                    turn.pieces.keep_control(from, commits, outbox);
-                    break;
-                }
-                SlowConsumer::Close => {
-                    outbox.drop_all();
-                    self.fail_slow(turn);
-                    break;
+            if policy == SlowConsumer::DropOldest {
+                let dropped = outbox.drop_oldest(limit);
+                turn.count_many(Counter::DroppedOldest, dropped);
+                if dropped > 0 {
+                    continue;
                 }
             }
+            let dropped = turn.pieces.keep_control(from, commits, outbox);
+            if policy == SlowConsumer::Close {
+                outbox.drop_oldest(0);
+                turn.count(Counter::ClosedAsSlow);
+                self.fail_slow(turn);
+            } else {
+                turn.count_many(Counter::DroppedNewest, dropped);
+            }
+            break;
         }
         self.note_outbox(turn);
     }
@@ -391,6 +427,17 @@ impl Conn {
         turn.env.shared.directory.set_buffered(self.id, waiting);
         if self.stalled == Stalled::ByItself && waiting <= turn.env.config.outbox_size / 4 {
             self.resume(turn);
+        }
+    }
+
+    /// Nothing more is said than what waits: our close frame or a response.
+    fn ends(&self) -> bool {
+        match &self.phase {
+            Phase::Open(session) => session.machine.state() == State::CloseSent,
+            Phase::Departing | Phase::Lingering { half_closed: false, .. } => true,
+            Phase::Handshake(_) | Phase::Responding | Phase::Lingering { .. } | Phase::Gone => {
+                false
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use plugsock_ws::{Event, Input, Machine, Role, State, Step, frame};
 use super::output::Source;
 use super::phase::{Conn, Phase, Stalled};
 use super::route::Target;
-use super::{RETRY_AFTER_S, Turn};
+use super::{RETRY_AFTER_S, Tick, Turn};
 use crate::metrics::Counter;
 use crate::types::PluginId;
 
@@ -33,6 +33,7 @@ pub(super) struct Session {
     peer_closed: bool,
     /// Its answer waits for handlers, until the deadline.
     answering: bool,
+    controls: Controls,
     pub(super) compressing: Compressing,
 }
 
@@ -52,6 +53,13 @@ struct Cause {
     reason: String,
 }
 
+/// Control frames that have come within a second.
+#[derive(Debug)]
+struct Controls {
+    since: Tick,
+    count: u32,
+}
+
 impl Session {
     pub(super) fn new(target: Target, compressing: Compressing) -> Self {
         let machine = match compressing.agreement {
@@ -67,6 +75,7 @@ impl Session {
             pinged: false,
             peer_closed: false,
             answering: false,
+            controls: Controls { since: Tick(0), count: 0 },
             compressing,
         }
     }
@@ -84,29 +93,44 @@ impl Session {
     }
 }
 
+impl Controls {
+    /// Counts one more; true if there were more than `most` within this second.
+    fn exceed(&mut self, most: u32, now: Tick) -> bool {
+        if now.0.saturating_sub(self.since.0) >= Tick::PER_SECOND {
+            *self = Self { since: now, count: 0 };
+        }
+        self.count = self.count.saturating_add(1);
+        self.count > most
+    }
+}
+
 impl Conn {
-    /// Frames from the peer. Stops where the workers have enough, and keeps the rest.
-    pub(super) fn receive_frames(&mut self, bytes: &mut [u8], turn: &mut Turn<'_>) {
+    /// Frames from the peer. Stops where the workers have enough; returns how many bytes are left.
+    pub(super) fn receive_frames(&mut self, bytes: &mut [u8], turn: &mut Turn<'_>) -> usize {
         let mut input = Input::new(bytes);
         loop {
             self.stalled = self.find_stall(turn);
-            let Phase::Open(session) = &mut self.phase else { return };
+            let Phase::Open(session) = &mut self.phase else { return 0 };
             // Control frames are taken as far as they stand before the next message.
             if self.stalled != Stalled::No && !session.machine.expects_control(input.remaining()) {
-                self.unread = input.remaining().to_vec();
-                return;
+                return input.remaining().len();
             }
             if input.is_empty() && !session.machine.is_working() {
-                return;
+                return 0;
             }
             session.pinged = false;
             match session.machine.next_with(&turn.env.limits, &mut input, turn.codec) {
+                Ok(Step::Event(Event::Ping(_) | Event::Pong(_)))
+                    if session.controls.exceed(turn.env.config.max_control_rate, turn.now) =>
+                {
+                    let frame = Frame::truncated(Code::POLICY, "too many control frames");
+                    self.send_close(Some(frame), turn);
+                }
                 Ok(Step::Waiting) => {}
                 Ok(Step::Working) => {
                     // Others have their turn before the rest is inflated.
                     self.inflating = true;
-                    self.unread = input.remaining().to_vec();
-                    return;
+                    return input.remaining().len();
                 }
                 Ok(Step::Event(Event::Message { kind, payload })) => match session.target {
                     Target::Plugin { plugin, sequence } => {
@@ -143,12 +167,14 @@ impl Conn {
                         frame.map_or((NO_STATUS, ""), |frame| (frame.code().get(), frame.reason()));
                     session.set_cause(code, reason);
                     session.peer_closed = true;
-                    return self.answer_close(turn);
+                    self.answer_close(turn);
+                    return 0;
                 }
                 Err(error) => {
                     tracing::debug!(conn = %self.id, %error, "the peer broke the protocol");
                     session.set_cause(error.close_code().get(), &error.to_string());
-                    return self.answer_close(turn);
+                    self.answer_close(turn);
+                    return 0;
                 }
             }
         }
@@ -328,15 +354,17 @@ impl Conn {
             _ => return self.lose(turn),
         }
         let Some(heartbeat) = turn.env.config.heartbeat else {
-            self.deadline = super::Tick::NEVER;
+            self.deadline = Tick::NEVER;
             return;
         };
-        let silent = session.pinged && self.last_seen.after(heartbeat.timeout) <= turn.now;
-        // While we do not read, or have not read all, silence is our own doing, unless it is the
-        // peer that does not.
-        let read = self.stalled == Stalled::No && !self.readable && self.unread.is_empty();
-        if silent && (read || self.reads_too_slowly(turn)) {
-            tracing::debug!(conn = %self.id, "the peer is silent");
+        let long_ago = |tick: Tick| tick.after(heartbeat.timeout) <= turn.now;
+        // While we do not read, or have not read all, silence is our own doing.
+        let read = self.stalled == Stalled::No && !self.readable && self.unread.is_none();
+        let silent = read && session.pinged && long_ago(self.last_seen);
+        let stuck = self.outbox.is_some() && long_ago(self.stuck);
+        if silent || stuck {
+            let what = if stuck { "does not read" } else { "is silent" };
+            tracing::debug!(conn = %self.id, "the peer {what}");
             return self.lose(turn);
         }
         if let Phase::Open(session) = &mut self.phase {

@@ -24,14 +24,18 @@ enum Granted<'a> {
 }
 
 impl Conn {
-    /// More of the request's head; what follows it are frames already.
-    pub(super) fn shake_hands(&mut self, bytes: &mut [u8], turn: &mut Turn<'_>) {
+    /// More of the request's head; what follows it are frames already. Returns how many of their
+    /// bytes have to wait.
+    pub(super) fn shake_hands(&mut self, bytes: &mut [u8], turn: &mut Turn<'_>) -> usize {
         let (id, peer) = (self.id, self.peer());
-        let Phase::Handshake(head) = &mut self.phase else { return };
+        let Phase::Handshake(head) = &mut self.phase else { return 0 };
         let consumed = match head.push(&turn.env.head_limits, bytes) {
-            Ok(Progress::Partial) => return,
+            Ok(Progress::Partial) => return 0,
             Ok(Progress::Complete { consumed }) => consumed,
-            Err(refusal) => return self.refuse(&refusal, turn),
+            Err(refusal) => {
+                self.refuse(&refusal, turn);
+                return 0;
+            }
         };
         let mut response = Vec::new();
         match answer(head, id, peer, turn, &mut response) {
@@ -45,9 +49,10 @@ impl Conn {
                 let out = |out: &mut Vec<u8>| out.extend_from_slice(&response);
                 turn.pieces.put(&mut self.queue, Source::Control, out);
                 self.open(route.target, compressing, turn);
-                self.receive_frames(&mut bytes[consumed..], turn);
+                return self.receive_frames(&mut bytes[consumed..], turn);
             }
         }
+        0
     }
 
     fn open(&mut self, target: Target, compressing: Compressing, turn: &mut Turn<'_>) {
@@ -140,8 +145,13 @@ impl Compressing {
     fn coding(&self) -> Coding {
         match self.agreement {
             None => Coding::Plain,
-            Some(agreement) if agreement.context_takeover(Role::Server) => Coding::ByShard,
-            Some(agreement) => Coding::Alone(agreement.window_bits(Role::Server)),
+            Some(agreement) => {
+                let bits = agreement.window_bits(Role::Server);
+                match agreement.context_takeover(Role::Server) {
+                    true => Coding::ByShard(bits),
+                    false => Coding::Alone(bits),
+                }
+            }
         }
     }
 }

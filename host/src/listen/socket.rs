@@ -34,6 +34,12 @@ pub fn bind(address: SocketAddr, backlog: u32, shards: usize) -> io::Result<Vec<
 /// Whether several sockets on one port are dealt connections evenly.
 const REUSE_PORT: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
+/// Bytes that the kernel takes of a connection beyond what it can send at once; accepted sockets
+/// inherit it. Without it the kernel would hold megabytes for a slow peer, pongs would wait behind
+/// them, and whether such a peer gets on would be seen in steps of megabytes.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UNSENT: u32 = 64 * 1024;
+
 fn open(address: SocketAddr, share: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if cfg!(unix) {
@@ -49,6 +55,8 @@ fn open(address: SocketAddr, share: bool) -> io::Result<Socket> {
         socket.set_reuse_port(true)?;
     }
     let _ = share;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    socket.set_tcp_notsent_lowat(UNSENT)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
@@ -64,6 +72,15 @@ mod tests {
         let port = listeners[0].local_addr().unwrap().port();
         assert_eq!(listeners.len(), 3);
         assert!(listeners.iter().all(|l| l.local_addr().unwrap().port() == port));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_accepted_socket_has_the_bound_on_unsent_bytes() {
+        let listeners = bind("127.0.0.1:0".parse().unwrap(), 16, 1).unwrap();
+        let _client = std::net::TcpStream::connect(listeners[0].local_addr().unwrap()).unwrap();
+        let (accepted, _) = listeners[0].accept().unwrap();
+        assert_eq!(socket2::SockRef::from(&accepted).tcp_notsent_lowat().unwrap(), UNSENT);
     }
 
     #[test]

@@ -16,21 +16,27 @@ pub enum Counter {
     MessagesIn,
     /// Messages whose handler failed, so that nothing came of them.
     HandlerFailures,
-    /// Connections closed, or messages dropped, because a client did not read.
-    SlowConsumers,
+    /// Connections closed because a client did not read.
+    ClosedAsSlow,
+    /// Messages dropped because a client did not read, and the outbox kept the older ones.
+    DroppedNewest,
+    /// Messages dropped because a client did not read, and newer ones took their place.
+    DroppedOldest,
     /// Times that accepting stopped for want of file descriptors.
     AcceptPauses,
 }
 
 impl Counter {
     /// All of them with their names.
-    pub const ALL: [(Self, &'static str); 7] = [
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::Opened, "connections_opened"),
         (Self::Closed, "connections_closed"),
         (Self::Refused, "requests_refused"),
         (Self::MessagesIn, "messages_in"),
         (Self::HandlerFailures, "handler_failures"),
-        (Self::SlowConsumers, "slow_consumers"),
+        (Self::ClosedAsSlow, "slow_consumers_closed"),
+        (Self::DroppedNewest, "messages_dropped_newest"),
+        (Self::DroppedOldest, "messages_dropped_oldest"),
         (Self::AcceptPauses, "accept_pauses"),
     ];
 }

@@ -10,6 +10,7 @@ use crate::types::{ConnectionId, PluginId};
 const CHUNK: usize = 4096;
 const CHUNKS: usize = ConnectionId::MAX_SLOTS / CHUNK;
 const OPEN: u64 = 1;
+const BY_SHARD: u8 = 0x80;
 
 /// 16 bytes per connection, in chunks that are made when first needed and kept.
 #[derive(Debug)]
@@ -26,8 +27,8 @@ pub enum Coding {
     Plain,
     /// Compressed on their own, by whoever sends, with at most this window.
     Alone(WindowBits),
-    /// Compressed with what was sent before, which only its shard can do.
-    ByShard,
+    /// Compressed with what was sent before, which only its shard can do, in this window.
+    ByShard(WindowBits),
 }
 
 #[derive(Debug)]
@@ -38,7 +39,7 @@ struct Place {
     /// Generation, plugin and whether it is open; 0 where nobody was yet.
     tenant: AtomicU64,
     buffered: AtomicU32,
-    /// 0: plain, 255: by the shard, else the window bits.
+    /// 0 is plain, else the window bits, and [`BY_SHARD`].
     coding: AtomicU8,
 }
 
@@ -128,14 +129,15 @@ impl Coding {
         match self {
             Self::Plain => 0,
             Self::Alone(bits) => bits.get(),
-            Self::ByShard => u8::MAX,
+            Self::ByShard(bits) => bits.get() | BY_SHARD,
         }
     }
 
     fn from_byte(byte: u8) -> Self {
-        match byte {
-            u8::MAX => Self::ByShard,
-            bits => WindowBits::new(bits).map_or(Self::Plain, Self::Alone),
+        match WindowBits::new(byte & !BY_SHARD) {
+            None => Self::Plain,
+            Some(bits) if byte & BY_SHARD != 0 => Self::ByShard(bits),
+            Some(bits) => Self::Alone(bits),
         }
     }
 }
@@ -179,8 +181,9 @@ mod tests {
     fn those_who_can_inflate_are_counted_and_leave_the_count_once() {
         let directory = Directory::new(1, 3);
         let conns = [1, 2, 3].map(|slot| ConnectionId::new(0, slot, 1));
-        let bits = Coding::Alone(WindowBits::new(12).unwrap());
-        for (conn, coding) in conns.into_iter().zip([Coding::Plain, bits, Coding::ByShard]) {
+        let bits = WindowBits::new(12).unwrap();
+        let codings = [Coding::Plain, Coding::Alone(bits), Coding::ByShard(bits)];
+        for (conn, coding) in conns.into_iter().zip(codings) {
             directory.open(conn, PluginId(2), coding);
             assert_eq!(directory.coding(conn, PluginId(2)), Some(coding));
             assert_eq!(directory.coding(conn, PluginId(1)), None);

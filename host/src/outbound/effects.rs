@@ -72,9 +72,13 @@ impl Effects {
         self.check_message(payload)?;
         let at = self.commit.end();
         match coding {
-            Coding::ByShard if self.encoder.is_worth_it(payload) => {
-                let large = payload.len() > MAX_BY_SHARD;
-                let (len, deflated) = self.put_variants(kind, payload, large);
+            Coding::ByShard(bits) if self.encoder.is_worth_it(payload) => {
+                self.encoder.plain(kind, payload, &mut self.commit.bytes);
+                let len = self.commit.end() - at;
+                if payload.len() > MAX_BY_SHARD {
+                    self.encoder.deflated(kind, payload, bits, &mut self.commit.bytes);
+                }
+                let deflated = self.commit.end() - at - len;
                 self.commit.entries.push(Entry::Message { conn, at, len, deflated });
                 return Ok(());
             }
@@ -84,7 +88,7 @@ impl Effects {
                     self.encoder.plain(kind, payload, out);
                 }
             }
-            Coding::Plain | Coding::ByShard => {
+            Coding::Plain | Coding::ByShard(_) => {
                 self.encoder.plain(kind, payload, &mut self.commit.bytes);
             }
         }

@@ -93,9 +93,9 @@ impl Outbox {
         self.written = written;
     }
 
-    /// Drops the oldest messages that have not begun to leave until `limit` has room. Returns how
-    /// many chunks went.
-    pub fn drop_oldest(&mut self, limit: usize) -> usize {
+    /// Drops the oldest messages that have not begun to leave until `limit` has room, at 0 all of
+    /// them. Returns how many went.
+    pub fn drop_oldest(&mut self, limit: usize) -> u64 {
         let mut dropped = 0;
         let mut index = usize::from(self.written > 0);
         while self.bytes >= limit && index < self.chunks.len() {
@@ -105,15 +105,10 @@ impl Outbox {
             }
             if let Some(chunk) = self.chunks.remove(index) {
                 self.bytes -= chunk.bytes.len();
-                dropped += 1;
+                dropped += fragment::messages(&chunk.bytes);
             }
         }
         dropped
-    }
-
-    /// Drops everything that has not begun to leave, except control frames.
-    pub fn drop_all(&mut self) {
-        self.drop_oldest(0);
     }
 
     /// Bytes that wait.
@@ -259,16 +254,21 @@ mod tests {
     #[test]
     fn the_oldest_go_first_but_never_one_that_has_begun() {
         let mut outbox = Outbox::default();
-        let _ = outbox.push(b"begun", 100);
-        let _ = outbox.push(b"old", 100);
+        let [begun, old, new] = ["begun", "old", "new"].map(|text| {
+            let mut message = Vec::new();
+            frame::encode(Message::Text, text.as_bytes(), &mut message);
+            message
+        });
+        let _ = outbox.push(&begun, 100);
+        let _ = outbox.push(&[&old[..], &old].concat(), 100);
         outbox.push_control(b"PONG");
-        let _ = outbox.push(b"new", 100);
+        let _ = outbox.push(&new, 100);
         let mut socket = Narrow { taken: Vec::new(), portions: vec![2] };
         outbox.write_to(&mut socket).unwrap();
-        assert_eq!(outbox.drop_oldest(12), 1);
+        assert_eq!(outbox.drop_oldest(5 + 4 + 5 + 1), 2, "two messages in one chunk");
         socket.portions = vec![100; 10];
         outbox.write_to(&mut socket).unwrap();
-        assert_eq!(socket.taken, b"begunPONGnew");
+        assert_eq!(socket.taken, [&begun[..], b"PONG", &new].concat());
     }
 
     #[test]

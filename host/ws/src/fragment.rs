@@ -37,6 +37,12 @@ pub fn frames(bytes: &[u8]) -> impl Iterator<Item = (Header, &[u8])> {
     })
 }
 
+/// How many messages end in `bytes`, which hold whole unmasked frames.
+pub fn messages(bytes: &[u8]) -> u64 {
+    let ends = |header: &Header| header.fin && !header.opcode.is_control();
+    frames(bytes).filter(|(header, _)| ends(header)).count() as u64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +76,10 @@ mod tests {
             assert_eq!(frames(&out[..cut]).count(), 0);
         }
         assert_eq!(frames(&out).count(), 1);
+        crate::frame::ping(b"", &mut out).unwrap();
+        encode(Kind::Text, false, b"in two frames", 10, &mut out);
+        assert_eq!(frames(&out).count(), 4);
+        assert_eq!(messages(&out), 2);
         assert_eq!(frames(b"HTTP/1.1 101 Switching Protocols\r\n").count(), 0);
     }
 }

@@ -7,3 +7,4 @@ mod framing;
 mod handshake;
 mod heartbeat;
 mod inflating;
+mod slow;

@@ -110,6 +110,12 @@ impl Served {
     pub(crate) fn count(&self, counter: Counter) -> u64 {
         self.host().metrics().total(counter)
     }
+
+    /// Closed connections and dropped messages, because a client did not read.
+    pub(crate) fn count_slow(&self) -> u64 {
+        let verdicts = [Counter::ClosedAsSlow, Counter::DroppedNewest, Counter::DroppedOldest];
+        verdicts.into_iter().map(|verdict| self.count(verdict)).sum()
+    }
 }
 
 impl Drop for Served {
