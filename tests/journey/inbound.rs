@@ -9,7 +9,7 @@ use std::time::Duration;
 use plugsock::metrics::Counter;
 use plugsock_ws::frame::Opcode;
 
-use crate::support::{Client, Got, Random, Site, eventually, frame, spawn};
+use crate::support::{Client, Got, Random, Records, Site, eventually, frame, spawn};
 
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
@@ -65,6 +65,67 @@ fn slow_handlers_do_not_change_the_order() {
         }
     }
     assert_eq!(served.count(Counter::HandlerFailures), 0);
+}
+
+/// 200 messages on 200 connections, a fifth of the report's either way, and one in four sleeps.
+#[test]
+fn bl_42_hooks_come_in_order_and_one_at_a_time_whatever_the_pool() {
+    const CLIENTS: usize = 200;
+    const MESSAGES: usize = 200;
+    let site = Site::new().plugin("recorder").set("limits.outbox_size", "64MiB");
+    let site = site.set("workers.pool_size", "16").set("workers.queue_size", "64");
+    let served = site.set("workers.call_deadline", "30s").start();
+    let mut records = Records::watch(served.address());
+    let script = |client: usize| {
+        let mut random = Random::new(client as u64);
+        (0..MESSAGES).map(move |number| match random.below(24) {
+            ms @ 0..6 => format!("sleep {ms} {number}"),
+            _ => number.to_string(),
+        })
+    };
+    let mut clients: Vec<Client> = (0..CLIENTS)
+        .map(|i| {
+            let path = format!("/recorder?name={i}&open-ms={}", if i % 20 == 0 { 50 } else { 0 });
+            let mut client = Client::open(served.address(), &path);
+            let sent = if i % 10 == 0 { MESSAGES / 2 } else { MESSAGES };
+            let messages = script(i).take(sent);
+            let bytes: Vec<u8> = messages.flat_map(|text| frame(0x81, text.as_bytes())).collect();
+            client.raw(&bytes);
+            client
+        })
+        .collect();
+    for i in (0..CLIENTS).rev() {
+        if i % 10 == 0 {
+            clients.remove(i).reset();
+        }
+    }
+    clients.iter_mut().for_each(|client| client.close(1000, ""));
+    records.until_ended(CLIENTS);
+    records.settle();
+
+    let codes = records.close_codes();
+    assert_eq!(codes.len(), CLIENTS);
+    for i in 0..CLIENTS {
+        let (name, cut_off) = (i.to_string(), i % 10 == 0);
+        assert_eq!(codes[&*name], if cut_off { 1006 } else { 1000 }, "{name}");
+        // Of those that are cut off, what the kernel still held is lost.
+        let hooks = records.of(&name);
+        let handled = hooks.iter().filter(|hook| hook.starts_with("message ")).count();
+        let sent = if cut_off { 0..=MESSAGES / 2 } else { MESSAGES..=MESSAGES };
+        assert!(sent.contains(&handled), "{name}: {handled}");
+        let mut expected = vec!["open".to_owned()];
+        for text in script(i).take(handled) {
+            expected.extend(text.starts_with("sleep ").then(|| "begin".to_owned()));
+            expected.push(format!("message {text}"));
+        }
+        let end = expected.len();
+        assert!(hooks[..end] == expected, "{name}: {hooks:?}");
+        assert_eq!(hooks[end..].len(), 1, "{name}: {hooks:?}");
+    }
+    let overlaps = |pair: &[(String, String)]| {
+        pair[0].1 == "begin" && pair[1].1 == "begin" && pair[0].0 != pair[1].0
+    };
+    assert!(records.all.windows(2).any(overlaps), "connections do not run side by side");
 }
 
 #[test]

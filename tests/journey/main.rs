@@ -22,6 +22,9 @@ mod worker;
 mod outbound;
 
 #[cfg(test)]
+mod backpressure;
+
+#[cfg(test)]
 mod statics;
 
 #[cfg(test)]

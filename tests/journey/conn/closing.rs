@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plugsock::metrics::Counter;
 
-use crate::support::{Client, Got, Served, Site, eventually, frame, spawn};
+use crate::support::{Client, Got, Records, Served, Site, eventually, frame};
 
 /// A client of `farewell` that is told how the others ended.
 fn watcher(served: &Served) -> Client {
@@ -147,26 +147,53 @@ fn a_plugin_closes_with_what_may_stand_on_the_wire_and_nothing_else() {
     client.echo("still open");
 }
 
+/// Two hundred, not the thousand of the report: a test has as many descriptors as its host.
 #[test]
-fn a_peer_that_does_not_answer_the_close_frame_is_dropped_whatever_else_it_sends() {
-    let site = Site::new().plugin("farewell").set("server.close_timeout", "300ms");
+fn bl_28_peers_that_do_not_answer_the_close_frame_are_dropped_whatever_else_they_send() {
+    const CLIENTS: usize = 200;
+    let site = Site::new().plugin("recorder").set("server.close_timeout", "2s");
     let served = site.start();
-    let mut client = Client::open(served.address(), "/farewell");
-    client.text("close 4001 bye");
-    assert_eq!(client.next(), Got::Close(4001, "bye".to_owned()));
-    let ping = frame(0x89, b"but I am here");
-    let mut socket = client.socket.try_clone().unwrap();
-    let pinging = spawn(move || {
-        loop {
-            match socket.write_all(&ping) {
-                Ok(()) => plugsock::task::sleep(Duration::from_millis(20)),
-                Err(error) => return error.kind(),
+    let mut records = Records::watch(served.address());
+    let mut clients: Vec<Client> = (0..CLIENTS)
+        .map(|number| {
+            let mut client = Client::open(served.address(), &format!("/recorder?name={number}"));
+            client.text("close 4001");
+            client
+        })
+        .collect();
+    for client in &mut clients {
+        assert_eq!(client.next(), Got::Close(4001, String::new()));
+    }
+    let noise = [frame(0x89, b"but I am here"), frame(0x81, &[b'x'; 1_000])].concat();
+    let mut sockets: Vec<_> = clients.into_iter().map(|client| client.socket).collect();
+    let mut said = 0;
+    eventually("the end of all", || {
+        sockets.retain_mut(|socket| match socket.write_all(&noise) {
+            Ok(()) => true,
+            Err(error) => {
+                let kind = error.kind();
+                assert!(
+                    matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
+                    "{kind}"
+                );
+                false
             }
-        }
+        });
+        said += 1;
+        plugsock::task::sleep(Duration::from_millis(50));
+        sockets.is_empty()
     });
-    let end = pinging.join().unwrap();
-    assert!(matches!(end, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{end}");
-    eventually("its end", || served.count(Counter::Closed) == 1);
+    assert!(said > 1, "nobody was heard after the close frame");
+    records.until_ended(CLIENTS);
+    records.settle();
+    assert_eq!(records.close_codes().len(), CLIENTS);
+    assert!(records.close_codes().values().all(|code| *code == 4001));
+    // The command that closes, and nothing that came behind it.
+    assert_eq!(served.count(Counter::MessagesIn), CLIENTS as u64 + 1);
+    for number in 0..CLIENTS {
+        assert_eq!(records.of(&number.to_string()).len(), 3);
+    }
+    assert_eq!(served.count(Counter::Closed), CLIENTS as u64);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod closing;
 mod compression;
+mod ending;
 mod fragments;
 mod framing;
 mod handshake;

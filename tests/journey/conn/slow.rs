@@ -95,7 +95,8 @@ fn each_verdict_on_a_slow_peer_is_counted_and_the_sum_is_right() {
         let mut said = 0;
         while served.count(verdict) < 10 && (verdict != Counter::ClosedAsSlow || said < 1_000) {
             talker.text(&words);
-            assert!(talker.next_text().ends_with(&words));
+            // The slow one may be gone by now, which the room is told.
+            while !talker.next_text().ends_with(&words) {}
             said += 1;
         }
         for other in verdicts.iter().filter(|one| **one != verdict) {

@@ -200,9 +200,11 @@ impl Client {
 
     /// The next thing that comes; pings only where they are not answered.
     pub(crate) fn next(&mut self) -> Got {
+        let start = plugsock::clock::now();
         loop {
             match self.come.pop_front() {
                 Some(Got::Ping(body)) if self.answers_pings => {
+                    assert!(start.elapsed() < PATIENCE, "nothing but pings came");
                     let pong = self.encode(Opcode::Pong, &body);
                     // The server may have gone.
                     let _ = self.socket.write_all(&pong);

@@ -3,8 +3,10 @@
 mod client;
 mod frames;
 mod http;
+mod network;
 mod process;
 mod random;
+mod records;
 mod site;
 mod wire;
 
@@ -13,8 +15,10 @@ use std::time::Duration;
 pub(crate) use client::{Client, Got};
 pub(crate) use frames::{frame, masked, with_key};
 pub(crate) use http::{Answer, HEAD, connect, exchange, upgrade};
+pub(crate) use network::Network;
 pub(crate) use process::{Process, program};
 pub(crate) use random::{Random, prose};
+pub(crate) use records::Records;
 pub(crate) use site::{Served, Site, plugin_file};
 
 /// Nothing takes so long unless it hangs.

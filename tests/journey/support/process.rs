@@ -82,6 +82,29 @@ impl Process {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
     }
 
+    /// Its sockets, on a port of its network, that the peer has ended and it has not.
+    pub(crate) fn waiting_to_close(&self, port: u16) -> usize {
+        const CLOSE_WAIT: &str = "08";
+        let table = fs::read_to_string(format!("/proc/{}/net/tcp", self.child.id())).unwrap();
+        let port = format!(":{port:04X}");
+        let is_one = |line: &&str| {
+            let mut fields = line.split_whitespace().skip(1);
+            let (local, state) = (fields.next().unwrap(), fields.nth(1).unwrap());
+            local.ends_with(&port) && state == CLOSE_WAIT
+        };
+        table.lines().skip(1).filter(is_one).count()
+    }
+
+    /// Open file descriptors once they do not change any more.
+    pub(crate) fn settled_descriptors(&self) -> usize {
+        let mut before = usize::MAX;
+        eventually("descriptors that stay", || {
+            let now = self.descriptors();
+            std::mem::replace(&mut before, now) == now
+        });
+        before
+    }
+
     /// Time that its threads have computed, in hundredths of a second.
     pub(crate) fn computed(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
