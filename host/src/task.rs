@@ -1,4 +1,8 @@
-//! The only place that starts threads: each has a name, and its owner joins it.
+//! The only place that starts threads: each has a name.
+//!
+//! A stop waits for those of shards and workers and leaves behind what does not end in time;
+//! `app::run` joins the one that stops, and the engine its ticker. Nobody joins `files`: it ends
+//! when nobody is left to ask it.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};

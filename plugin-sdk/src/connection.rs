@@ -1,8 +1,10 @@
+use std::fmt;
+
 use crate::{AsMessage, CloseCode, CloseError, EffectError, MessageRef, Request, host};
 
 /// One client's connection. A copy is as good as the original; it may be kept after the
 /// connection is gone, which only makes its methods fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Connection(u64);
 
 impl Connection {
@@ -83,8 +85,9 @@ impl Connection {
         host::upgrade_request(self.0)
     }
 
-    /// Bytes that belong to the connection, live in the host and survive a swap. A handler sees
-    /// what it set itself. `None` where nothing was set, and once `on_close` has returned.
+    /// Bytes that belong to the connection and live in the host, whichever instance serves it.
+    /// A handler sees what it set itself. `None` where nothing was set, and once `on_close` has
+    /// returned.
     #[must_use]
     pub fn attachment(self) -> Option<Vec<u8>> {
         host::attachment(self.0)
@@ -104,5 +107,30 @@ impl Connection {
     #[must_use]
     pub fn buffered(self) -> u64 {
         host::buffered(self.0)
+    }
+}
+
+/// In hexadecimal digits, as in the host's log.
+impl fmt::Display for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}", self.0)
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Connection({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_printed_as_the_host_prints_it() {
+        let conn = Connection::from_id(0x0100_0002_0000_0003);
+        assert_eq!(conn.to_string(), "100000200000003");
+        assert_eq!(format!("{conn:?}"), "Connection(100000200000003)");
     }
 }

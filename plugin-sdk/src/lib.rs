@@ -1,5 +1,5 @@
 //! Write Plugsock plugins in Rust: WebSocket handlers that run sandboxed as
-//! WebAssembly components and are swapped while clients stay connected.
+//! WebAssembly components, in instances that the host may replace while clients stay connected.
 //!
 //! A whole plugin, which sends every message to everyone in the lobby:
 //!
@@ -45,9 +45,9 @@
 //!
 //! # Logging
 //!
-//! `eprintln!` and `println!` become log lines of the host, one per line of text, and so do panic
-//! messages. (Not in components built for `wasm32-unknown-unknown`, where the standard library
-//! has no output.)
+//! `eprintln!` and `println!` become log lines of the host, one per line of text. A panic becomes
+//! one warning with its place and message. (Not in components built for
+//! `wasm32-unknown-unknown`, where the standard library has no output.)
 //!
 //! # Testing
 //!

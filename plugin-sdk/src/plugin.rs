@@ -44,11 +44,12 @@ pub trait Lifecycle: Plugin {
         Ok(())
     }
 
-    /// Called when the host asks whether a new version may go live.
+    /// For a host that swaps versions while it runs, which asks it whether a new one may go live.
+    /// This version of the host does not, and never calls it.
     ///
     /// # Errors
     ///
-    /// The version does not go live; the operator reads the message.
+    /// The version is not fit to go live; the text says why.
     fn healthy(&mut self) -> Result<(), BoxError> {
         Ok(())
     }

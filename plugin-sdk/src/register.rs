@@ -11,7 +11,32 @@ use crate::{Lifecycle, Plugin};
 /// host calls only what it finds.
 ///
 /// Use it once, in the crate that is built as a `cdylib`. On targets other than WebAssembly it
-/// checks the types and exports nothing.
+/// checks the types and exports nothing. Without it the component exports nothing either, and the
+/// host refuses to load it.
+///
+/// [`Lifecycle`] is the only optional export:
+///
+/// ```
+/// # use plugsock_plugin::{Lifecycle, Plugin, register};
+/// # #[derive(Default)]
+/// # struct Echo;
+/// # impl Plugin for Echo {}
+/// impl Lifecycle for Echo {}
+///
+/// register!(Echo: Lifecycle);
+/// ```
+///
+/// Any other name is an error that says so:
+///
+/// ```compile_fail
+/// # use plugsock_plugin::{Lifecycle, Plugin, register};
+/// # #[derive(Default)]
+/// # struct Echo;
+/// # impl Plugin for Echo {}
+/// impl Lifecycle for Echo {}
+///
+/// register!(Echo: Lifecicle); // `Lifecicle` is no optional export; there is: `Lifecycle`
+/// ```
 #[macro_export]
 macro_rules! register {
     ($plugin:ty) => {
@@ -36,6 +61,12 @@ macro_rules! register {
             $($crate::__plugsock_export!($more $plugin);)*
         };
     };
+    ($($other:tt)*) => {
+        ::std::compile_error!(
+            "write `register!(YourType);`, or `register!(YourType: Lifecycle);` with an optional \
+             export"
+        );
+    };
 }
 
 /// One export; a name that is not listed here is a compile error.
@@ -55,6 +86,13 @@ macro_rules! __plugsock_export {
             Glue with_types_in $crate::bindings::lifecycle
         );
         const _: fn() = $crate::register::is_lifecycle::<$plugin>;
+    };
+    ($other:ident $plugin:ty) => {
+        ::std::compile_error!(::std::concat!(
+            "`",
+            ::std::stringify!($other),
+            "` is no optional export; there is: `Lifecycle`"
+        ));
     };
 }
 

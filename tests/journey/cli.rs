@@ -58,16 +58,20 @@ fn the_usual_file_is_read_from_the_working_directory() {
 
 #[test]
 fn what_is_no_plugin_is_named() {
-    let sentence = refused(&with_file("just some text"));
-    assert!(sentence.starts_with("plugin `a`: this is not WebAssembly"), "{sentence}");
-    let sentence = refused(&with_file(""));
-    assert!(sentence.starts_with("plugin `a`: this is not WebAssembly"), "{sentence}");
+    for text in ["just some text", ""] {
+        let site = with_file(text);
+        let sentence = refused(&site);
+        let start =
+            format!("plugin `a` ({}/a.wasm): this is not WebAssembly", site.dir().display());
+        assert!(sentence.starts_with(&start), "{sentence}");
+    }
     let sentence = refused(&with_file(b"\0asm\x01\0\0\0"));
     assert!(sentence.contains("core WebAssembly module, not a component"), "{sentence}");
     let sentence = refused(&with_file("(module)"));
     assert!(sentence.contains("core WebAssembly module, not a component"), "{sentence}");
     let sentence = refused(&with_file("(component)"));
     assert!(sentence.contains("exports nothing, but must export"), "{sentence}");
+    assert!(sentence.contains("`register!(YourType);`"), "{sentence}");
     let other = r#"(component (instance $run) (export "wasi:cli/run@0.2.0" (instance $run)))"#;
     let sentence = refused(&with_file(other));
     assert!(sentence.contains("`wasi:cli/run@0.2.0`"), "{sentence}");
@@ -91,7 +95,7 @@ fn a_directory_is_no_plugin() {
     fs::create_dir(site.dir().join("a.wasm")).unwrap();
     let site = site.toml("[[plugin]]\nname = \"a\"\nsource = \"a.wasm\"\n");
     let sentence = refused(&site.toml("[[route]]\npath = \"/a\"\nplugin = \"a\"\n"));
-    assert!(sentence.contains("a.wasm"), "{sentence}");
+    assert!(sentence.contains("a.wasm is a directory: name the .wasm file"), "{sentence}");
 }
 
 #[test]
@@ -101,7 +105,7 @@ fn a_plugin_that_cannot_begin_is_not_served() {
     {
         let site = Site::new().plugin(guest).set("workers.call_deadline", "300ms");
         let sentence = refused(&site);
-        assert!(sentence.starts_with(&format!("plugin `{guest}`: ")), "{sentence}");
+        assert!(sentence.starts_with(&format!("plugin `{guest}` (")), "{sentence}");
         assert!(sentence.contains(words), "{sentence}");
     }
 }
@@ -114,6 +118,41 @@ fn a_bad_setting_is_one_sentence_with_its_place() {
     assert!(sentence.contains("plugsock.toml:5:"), "{sentence}");
     let sentence = refused(&Site::new().toml("[[route]]\npath = \"/x\"\nplugin = \"y\"\n"));
     assert!(sentence.contains('y'), "{sentence}");
+}
+
+#[test]
+fn a_panic_of_a_plugin_is_told_once() {
+    for (level, lines) in [("info", 1), ("debug", 2)] {
+        let process = Site::new().plugin("trap-tenth").set("log.level", level).spawn();
+        let mut client = Client::open(process.address(), "/trap-tenth");
+        client.text("boom");
+        client.echo("after it");
+        process.signal("TERM");
+        let (_, log) = process.wait();
+        let told: Vec<_> = log.lines().filter(|line| line.contains("trapped on")).collect();
+        assert_eq!(told.len(), lines, "{log}");
+        let [.., told] = &told[..] else { panic!("{log}") };
+        assert!(told.contains(" WARN ") && told.contains("plugin=\"trap-tenth\""), "{told}");
+        let place = "it panicked at tests/guests/examples/trap-tenth.rs:";
+        assert!(told.contains(place) && told.contains("trapped on \"boom\""), "{told}");
+        assert_eq!(log.contains("RUST_BACKTRACE"), level == "debug", "{log}");
+    }
+}
+
+#[test]
+fn a_check_looks_into_the_plugins() {
+    let site = Site::new().plugin("echo").plugin("chat");
+    let check = |site: &Site, more: &[&str]| {
+        let file = &site.arguments()[2];
+        let output = run(&[&["check-config", file], more].concat(), site.dir());
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, out) = check(&site, &[]);
+    assert_eq!((code, out.lines().count()), (Some(0), 3), "{out}");
+    assert!(out.contains("plugin `chat` (") && out.contains("connections + channels"), "{out}");
+    let site = with_file("(component)");
+    assert_eq!(check(&site, &[]).0, Some(1));
+    assert_eq!(check(&site, &["--no-plugins"]).0, Some(0));
 }
 
 #[test]

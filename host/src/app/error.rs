@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::config::Source;
 use crate::{files, plugin};
 
 /// Displays as one sentence: what, where, and what to do.
@@ -12,6 +13,8 @@ use crate::{files, plugin};
 pub enum Error {
     /// A plugin's file cannot be read.
     Unreadable {
+        /// Its name in the configuration.
+        plugin: String,
         /// The file.
         path: PathBuf,
         /// Why not.
@@ -21,6 +24,8 @@ pub enum Error {
     Load {
         /// Its name in the configuration.
         plugin: String,
+        /// Where it comes from.
+        source: Source,
         /// Why not.
         cause: plugin::LoadError,
     },
@@ -28,6 +33,8 @@ pub enum Error {
     Instantiate {
         /// Its name in the configuration.
         plugin: String,
+        /// Where it comes from.
+        source: Source,
         /// Why not.
         cause: plugin::Failure,
     },
@@ -49,11 +56,15 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable { path, cause } => {
-                write!(f, "cannot read the plugin {}: {cause}", path.display())
+            Self::Unreadable { plugin, path, cause } => {
+                write!(f, "plugin `{plugin}`: cannot read {}: {cause}", path.display())
             }
-            Self::Load { plugin, cause } => write!(f, "plugin `{plugin}`: {cause}"),
-            Self::Instantiate { plugin, cause } => write!(f, "plugin `{plugin}`: {cause}"),
+            Self::Load { plugin, source, cause } => {
+                write!(f, "plugin `{plugin}` ({source}): {cause}")
+            }
+            Self::Instantiate { plugin, source, cause } => {
+                write!(f, "plugin `{plugin}` ({source}): {cause}")
+            }
             Self::Engine(cause) => cause.fmt(f),
             Self::Files(cause) => cause.fmt(f),
             Self::Listen { address, cause } => match cause.kind() {

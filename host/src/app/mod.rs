@@ -2,10 +2,10 @@
 
 mod describe;
 mod error;
+mod load;
 mod pages;
 mod run;
 
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use plugsock_ws::handshake::HeadLimits;
 
 pub use describe::describe;
 pub use error::Error;
+pub use load::{Checked, Found, check_plugins};
 pub use run::run;
 
 use crate::config::{self, Config};
@@ -27,10 +28,9 @@ use crate::files::Files;
 use crate::inbound::{Inbound, Sequence};
 use crate::listen::{self, Admission};
 use crate::metrics::{Counter, Metrics};
-use crate::outbound::{Compression, Effects, Encoding, Shared};
-use crate::plugin::{EMBEDDED_ECHO, Engine, Table, Version};
+use crate::outbound::{Compression, Encoding, Shared};
+use crate::plugin::{Engine, Table};
 use crate::shard::{self, Control};
-use crate::types::PluginId;
 use crate::worker::{self, Pool};
 use crate::{clock, conn, task};
 
@@ -61,7 +61,7 @@ impl Host {
     pub fn start(config: &Config) -> Result<Self, Error> {
         let shards = config.server.shards;
         let engine = Engine::new(&config.plugin)?;
-        let versions = load(&engine, &config.plugins)?;
+        let versions = load::load(&engine, &config.plugins)?;
         let pages = Files::new(&config.statics)?;
         let mut sockets = Sockets::bind(&config.listen, shards)?;
 
@@ -180,30 +180,6 @@ impl Host {
         }
         Ok(())
     }
-}
-
-/// Compiles every plugin, and makes an instance of each to see that it can serve.
-fn load(engine: &Engine, plugins: &[config::Plugin]) -> Result<Vec<Version<Effects>>, Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    let mut versions = Vec::new();
-    for (number, plugin) in (0..).zip(plugins) {
-        let name = || plugin.name.clone();
-        let bytes = match &plugin.source {
-            config::Source::EmbeddedEcho => EMBEDDED_ECHO.into(),
-            config::Source::File(path) => {
-                let unreadable = |cause| Error::Unreadable { path: path.clone(), cause };
-                fs::read(path).map_err(unreadable)?
-            }
-        };
-        let version = Version::load(engine, &plugin.name, PluginId(number), &bytes)
-            .map_err(|cause| Error::Load { plugin: name(), cause })?;
-        runtime
-            .block_on(version.instantiate())
-            .map_err(|cause| Error::Instantiate { plugin: name(), cause })?;
-        tracing::info!(plugin = version.name(), digest = version.digest(), "plugin ready");
-        versions.push(version);
-    }
-    Ok(versions)
 }
 
 fn encoding(config: &conn::Config) -> Encoding {

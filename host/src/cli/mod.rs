@@ -99,6 +99,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+    use crate::plugin::EMBEDDED_ECHO;
 
     /// Runs a command line, with FILE replaced, and returns the outcome and what it printed.
     fn run(line: &str, file: &Path) -> (Outcome, String, String) {
@@ -141,6 +142,21 @@ mod tests {
     }
 
     #[test]
+    fn whoever_names_a_host_to_listen_on_is_told_what_to_write() {
+        for (written, instead) in [
+            ("localhost:9000", "write \"127.0.0.1:9000\""),
+            (":9000", "write \"127.0.0.1:9000\""),
+            ("9000", "\"0.0.0.0:9000\""),
+        ] {
+            let line = format!("plugsock serve --listen {written}");
+            let (outcome, _, err) = run(&line, Path::new(""));
+            assert_eq!(outcome, Outcome::Usage);
+            let accepted = "must be an address with a port, such as \"127.0.0.1:8080\"";
+            assert!(err.contains(accepted) && err.contains(instead), "{err}");
+        }
+    }
+
+    #[test]
     fn a_good_file_is_summed_up() {
         let file = file("[[route]]\npath = \"/\"\nbuiltin = \"echo\"\n");
         let (outcome, out, err) = run("plugsock check-config FILE", file.path());
@@ -153,6 +169,49 @@ mod tests {
         assert_eq!(outcome, Outcome::Fine);
         assert_eq!((&report["ok"], &report["routes"]), (&true.into(), &1.into()));
         assert_eq!(report["problems"], serde_json::json!([]));
+    }
+
+    #[test]
+    fn what_the_files_of_plugins_hold_is_said_for_each() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("good.wasm"), EMBEDDED_ECHO).unwrap();
+        fs::write(dir.path().join("empty.wasm"), "(component)").unwrap();
+        let file = dir.path().join("plugsock.toml");
+        let plugin = |name: &str| {
+            format!(
+                "[[plugin]]\nname = \"{name}\"\nsource = \"{name}.wasm\"\n\
+                 [[route]]\npath = \"/{name}\"\nplugin = \"{name}\"\n"
+            )
+        };
+        fs::write(&file, plugin("good")).unwrap();
+        let (outcome, out, err) = run("plugsock check-config FILE", &file);
+        assert_eq!((outcome, err.as_str()), (Outcome::Fine, ""));
+        let shown = dir.path().display();
+        let start =
+            format!("plugin `good` ({shown}/good.wasm): ok, {} bytes, ", EMBEDDED_ECHO.len());
+        assert!(out.starts_with(&start), "{out}");
+        assert!(out.contains(", exports handler, imports connections\n"), "{out}");
+        assert!(out.ends_with(": ok, 1 plugin, 1 route\n"), "{out}");
+
+        fs::write(&file, plugin("good") + &plugin("empty")).unwrap();
+        let (outcome, out, err) = run("plugsock check-config FILE", &file);
+        assert_eq!((outcome, out.lines().count()), (Outcome::Bad, 1), "{out}");
+        let start =
+            format!("error: plugin `empty` ({shown}/empty.wasm): this component is no plugin");
+        assert!(err.starts_with(&start), "{err}");
+        assert_eq!(err.lines().count(), 1, "{err}");
+
+        let (outcome, out, _) = run("plugsock check-config FILE --format json", &file);
+        let report: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((outcome, &report["ok"]), (Outcome::Bad, &false.into()));
+        let [good, empty] = &report["components"].as_array().unwrap()[..] else { panic!("{out}") };
+        assert_eq!((&good["ok"], &good["problem"]), (&true.into(), &serde_json::Value::Null));
+        assert_eq!(good["exports"], serde_json::json!(["plugsock:plugin/handler@0.1.0"]));
+        assert_eq!((&empty["plugin"], &empty["ok"]), (&"empty".into(), &false.into()));
+
+        let (outcome, out, _) = run("plugsock check-config FILE --no-plugins", &file);
+        assert_eq!(outcome, Outcome::Fine);
+        assert_eq!(out, format!("{}: ok, 2 plugins, 2 routes\n", file.display()));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address to listen on, such as 127.0.0.1:8080, in place of server.listen; repeatable
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = config::parse_address)]
     listen: Vec<SocketAddr>,
     /// One setting, such as workers.threads=2; repeatable
     #[arg(long, value_name = "SECTION.KEY=VALUE", value_parser = pair)]

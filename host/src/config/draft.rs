@@ -439,8 +439,15 @@ fn check_exists<T>(
 ) {
     let key = last_part(full);
     if entry.has(key) && !path.as_os_str().is_empty() && !exists(path) {
-        let kind = if key == "dir" { "directory" } else { "file" };
-        let sentence = format!("`{full}`: there is no {kind} {}", path.display());
+        let shown = path.display();
+        let sentence = match (key == "dir", path.exists()) {
+            (true, false) => format!("`{full}`: there is no directory {shown}"),
+            (true, true) => format!("`{full}`: {shown} is a file, not a directory"),
+            (false, false) => format!("`{full}`: there is no file {shown}"),
+            (false, true) => {
+                format!("`{full}`: {shown} is a directory: name the .wasm file that the build made")
+            }
+        };
         report.problems.push(Problem::new(entry.origin(key), sentence));
     }
 }

@@ -1,16 +1,18 @@
 //! One setting: where its value is kept, what it may be, and how it is written.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use toml::de::{DeArray, DeValue};
 
+use super::hint;
 use super::problem::alternatives;
 use super::units::{parse_duration, parse_number, parse_size, show_duration, show_size};
 
 /// Entries that a list in the configuration may have.
-const MAX_LIST: usize = 256;
+pub(super) const MAX_LIST: usize = 256;
 
 /// A place for a value, with what it may hold.
 pub(super) enum Field<'a> {
@@ -71,9 +73,21 @@ pub(super) trait Named: Copy + PartialEq + 'static {
 
 impl Field<'_> {
     /// Takes the value, or says what is wrong: the rest of a sentence that begins with the key.
-    pub(super) fn set(self, input: Input<'_>) -> Result<(), String> {
+    pub(super) fn set(mut self, input: Input<'_>) -> Result<(), String> {
+        if self.take(input)? {
+            return Ok(());
+        }
+        let sentence = format!("must be {}, not {}", self.allowed(), input.shown());
+        Err(match self.hint(input) {
+            Some(hint) => format!("{sentence}; {hint}"),
+            None => sentence,
+        })
+    }
+
+    /// False if the value as a whole is not one; an error if something else is wrong.
+    fn take(&mut self, input: Input<'_>) -> Result<bool, String> {
         let allowed = self.allowed();
-        let done = match self {
+        Ok(match self {
             Field::Count(slot, range) => {
                 input.number().is_some_and(|n| range.contains(&n) && slot.set(n))
             }
@@ -82,9 +96,9 @@ impl Field<'_> {
             }
             Field::Time(slot, range) => {
                 let time = input.text().and_then(parse_duration);
-                time.filter(|time| range.contains(time)).map(|time| *slot = time).is_some()
+                time.filter(|time| range.contains(time)).map(|time| **slot = time).is_some()
             }
-            Field::Flag(slot) => input.flag().map(|flag| *slot = flag).is_some(),
+            Field::Flag(slot) => input.flag().map(|flag| **slot = flag).is_some(),
             Field::Choice(slot) => input.text().is_some_and(|name| slot.set(name)),
             Field::Text(slot, shape) => match input.text().filter(|text| (shape.valid)(text)) {
                 Some(text) => {
@@ -94,18 +108,37 @@ impl Field<'_> {
                 None => false,
             },
             Field::Texts(slot, shape) => {
-                *slot =
-                    input.list(&allowed, |text| (shape.valid)(text).then(|| text.to_owned()))?;
+                let Some(inputs) = input.items() else { return Ok(false) };
+                let item = |text: &str| (shape.valid)(text).then(|| text.to_owned());
+                **slot = list(&inputs, &allowed, item, |_| None)?;
                 true
             }
             Field::Addresses(slot) => {
-                let addresses = input.list(&allowed, |text| text.parse().ok())?;
-                let some = !addresses.is_empty();
-                *slot = addresses;
-                some
+                let Some(inputs) = input.items() else { return Ok(false) };
+                let hint = |text: &str| Some(hint::address(text));
+                **slot = list(&inputs, &allowed, |text| text.parse().ok(), hint)?;
+                !slot.is_empty()
             }
-        };
-        if done { Ok(()) } else { Err(format!("must be {allowed}, not {}", input.shown())) }
+        })
+    }
+
+    /// What to write instead of a value that was not taken.
+    fn hint(&self, input: Input<'_>) -> Option<String> {
+        let text = input.plain()?;
+        match self {
+            Field::Count(_, range) => hint::count(&text, range),
+            Field::Size(_, range) => hint::size(&text, range),
+            Field::Time(_, range) => hint::duration(&text, range),
+            Field::Flag(_) if text.parse::<bool>().is_ok() => Some(format!("write {text}")),
+            // Outside of a file one entry is a list.
+            _ if matches!(input, Input::Text(_)) => None,
+            Field::Texts(_, shape) if (shape.valid)(&text) => Some(format!("write [{text:?}]")),
+            Field::Addresses(_) => Some(match text.parse::<SocketAddr>() {
+                Ok(_) => format!("write [{text:?}]"),
+                Err(_) => format!("make it a list; {}", hint::address(&text)),
+            }),
+            _ => None,
+        }
     }
 
     /// What it may hold; completes "must be …".
@@ -199,33 +232,26 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Every entry turned into a `T`, or which one could not be.
-    fn list<T: PartialEq>(
-        self,
-        allowed: &str,
-        item: impl Fn(&str) -> Option<T>,
-    ) -> Result<Vec<T>, String> {
-        let inputs: Vec<Input<'_>> = match self {
-            Self::Toml(DeValue::Array(array)) => toml_items(array),
-            Self::Toml(_) => return Err(format!("must be {allowed}, not {}", self.shown())),
+    /// The entries of a list.
+    fn items(self) -> Option<Vec<Self>> {
+        match self {
+            Self::Toml(DeValue::Array(array)) => Some(toml_items(array)),
+            Self::Toml(_) => None,
             Self::Text(text) => {
-                text.split(',').map(str::trim).filter(|t| !t.is_empty()).map(Input::Text).collect()
+                let items = text.split(',').map(str::trim).filter(|text| !text.is_empty());
+                Some(items.map(Input::Text).collect())
             }
-        };
-        if inputs.len() > MAX_LIST {
-            return Err(format!("must be {allowed}, not {}", inputs.len()));
         }
-        let mut items = Vec::with_capacity(inputs.len());
-        for input in inputs {
-            let Some(item) = input.text().and_then(&item) else {
-                return Err(format!("must be {allowed}, not {}", input.shown()));
-            };
-            if items.contains(&item) {
-                return Err(format!("names {} twice", input.shown()));
-            }
-            items.push(item);
+    }
+
+    /// A text or a number as it was written, without quotes.
+    fn plain(self) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Text(text) => Some(text.into()),
+            Self::Toml(DeValue::String(text)) => Some(text.as_ref().into()),
+            Self::Toml(DeValue::Integer(_) | DeValue::Float(_)) => Some(self.shown().into()),
+            Self::Toml(_) => None,
         }
-        Ok(items)
     }
 
     /// The value for an error message: short, on one line.
@@ -277,6 +303,31 @@ impl<T: Named> Choice for T {
         let found = T::NAMES.iter().find(|(other, _)| *other == name);
         found.map(|(_, value)| *self = *value).is_some()
     }
+}
+
+/// Every entry turned into a `T`, or which one could not be.
+fn list<T: PartialEq>(
+    inputs: &[Input<'_>],
+    allowed: &str,
+    item: impl Fn(&str) -> Option<T>,
+    hint: impl Fn(&str) -> Option<String>,
+) -> Result<Vec<T>, String> {
+    if inputs.len() > MAX_LIST {
+        return Err(format!("must be {allowed}, not {}", inputs.len()));
+    }
+    let mut items = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        let Some(item) = input.text().and_then(&item) else {
+            let hint = input.plain().and_then(|text| hint(&text));
+            let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+            return Err(format!("must be {allowed}, not {}{hint}", input.shown()));
+        };
+        if items.contains(&item) {
+            return Err(format!("names {} twice", input.shown()));
+        }
+        items.push(item);
+    }
+    Ok(items)
 }
 
 fn toml_items<'a>(array: &'a DeArray<'a>) -> Vec<Input<'a>> {

@@ -10,11 +10,11 @@ use toml::de::{DeTable, DeValue};
 use super::draft::{Draft, Entry, Report};
 use super::field::Input;
 use super::keys::{Entries, Key, PLUGIN, ROUTE, SECTIONS, STATIC};
-use super::overrides::full_names;
+use super::overrides::elsewhere;
 use super::problem::{Place, Problem, alternatives, nearest};
 
 /// Bytes of a file. A larger one is hardly a configuration.
-const MAX_FILE: u64 = 1 << 20;
+pub(super) const MAX_FILE: u64 = 1 << 20;
 
 /// Applies the file to the draft.
 pub(super) fn read(path: &Path, draft: &mut Draft, report: &mut Report) {
@@ -175,9 +175,4 @@ fn unknown_key<T>(section: &str, name: &str, keys: &[Key<T>]) -> String {
         None => format!("known keys: {}", alternatives(known(), '`')),
     };
     format!("unknown key `{section}.{name}`; {hint}")
-}
-
-/// The full name of the key that is called so in some other section.
-fn elsewhere(name: &str) -> Option<String> {
-    full_names().find(|full| full.split_once('.').is_some_and(|(_, key)| key == name))
 }

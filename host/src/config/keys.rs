@@ -181,7 +181,8 @@ static LIMITS: &[Key<Draft>] = &[
     key(
         "max_frame_size",
         |d| Size(&mut d.config.conn.max_frame_size, 1..=GIB),
-        "Payload of one frame, at most max_message_size. Above it: close 1009.",
+        "Payload of one frame, at most max_message_size; where only that is set, and lower, this \
+         follows it. Above it: close 1009.",
     ),
     key(
         "max_message_size",

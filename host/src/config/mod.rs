@@ -8,11 +8,13 @@ mod default_file;
 mod draft;
 mod field;
 mod file;
+mod hint;
 mod keys;
 mod overrides;
 mod problem;
 mod units;
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -82,6 +84,15 @@ pub enum Source {
     File(PathBuf),
     /// The echo plugin in the host's own binary.
     EmbeddedEcho,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::EmbeddedEcho => f.write_str("embedded"),
+        }
+    }
 }
 
 /// Which instance of a plugin serves which connection.
@@ -176,6 +187,15 @@ pub fn load(sources: &Sources<'_>) -> Result<Loaded, Vec<Problem>> {
     }
     problems.sort_by(|a, b| a.place.cmp(&b.place));
     Err(problems)
+}
+
+/// The address to listen on that `text` names, such as `127.0.0.1:8080`.
+///
+/// # Errors
+/// Where it is none: a sentence that says what to write instead.
+pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let example = "must be an address with a port, such as \"127.0.0.1:8080\" or \"[::1]:8080\"";
+    text.parse().map_err(|_| format!("{example}; {}", hint::address(text)))
 }
 
 /// The process's environment, for [`Sources`]. What is not UTF-8 is replaced by U+FFFD.

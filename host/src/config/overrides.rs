@@ -18,7 +18,9 @@ pub(super) fn environment(variables: &[(String, String)], draft: &mut Draft, rep
             Some(full) => set(&full, text, place, draft, report),
             None => {
                 let names: Vec<String> = full_names().map(|full| in_environment(&full)).collect();
-                let hint = match nearest(variable, names.iter().map(String::as_str)) {
+                let near = nearest(variable, names.iter().map(String::as_str)).map(str::to_owned);
+                let key = variable[PREFIX.len()..].to_ascii_lowercase();
+                let hint = match near.or_else(|| Some(in_environment(&elsewhere(&key)?))) {
                     Some(near) => format!("did you mean {near}?"),
                     None => "unset it, or see `plugsock default-config` for the keys".to_owned(),
                 };
@@ -46,10 +48,15 @@ pub(super) fn flags(
 }
 
 /// Every `section.key` that can be set outside of a file.
-pub(super) fn full_names() -> impl Iterator<Item = String> {
+fn full_names() -> impl Iterator<Item = String> {
     SECTIONS
         .iter()
         .flat_map(|section| section.keys.iter().map(|key| format!("{}.{}", section.name, key.name)))
+}
+
+/// The full name of the key that is called so in some section.
+pub(super) fn elsewhere(name: &str) -> Option<String> {
+    full_names().find(|full| full.split_once('.').is_some_and(|(_, key)| key == name))
 }
 
 fn in_environment(full: &str) -> String {
@@ -75,7 +82,8 @@ fn find(full: &str) -> Option<&'static Key<Draft>> {
 
 fn unknown(full: &str) -> String {
     let names: Vec<String> = full_names().collect();
-    let hint = match nearest(full, names.iter().map(String::as_str)) {
+    let near = nearest(full, names.iter().map(String::as_str)).map(str::to_owned);
+    let hint = match near.or_else(|| elsewhere(full)) {
         Some(near) => format!("did you mean `{near}`?"),
         None if matches!(full.split('.').next(), Some("plugin" | "route" | "static")) => {
             "plugins, routes and static directories are set in a file only".to_owned()

@@ -8,6 +8,12 @@ const SIZES: [(&str, u64); 5] =
 /// Milliseconds per unit.
 const TIMES: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
+/// The units of sizes, for a sentence.
+pub(super) const SIZE_UNITS: &str = r#""B", "KiB", "MiB", "GiB" and "TiB""#;
+
+/// The units of durations, for a sentence.
+pub(super) const TIME_UNITS: &str = r#""ms", "s", "m" and "h""#;
+
 /// Bytes of `"64KiB"`; a number without a unit is bytes.
 pub(super) fn parse_size(text: &str) -> Option<u64> {
     parse_number(text).or_else(|| parse(text, &SIZES))

@@ -15,6 +15,11 @@ const HASH: usize = 16;
 /// How the functions start that every panic of a Rust guest passes; they say nothing about it.
 const PANICKING: [&str; 6] = ["std::", "core::", "alloc::", "__rust", "rust_", "abort"];
 
+/// What a Rust guest writes to standard error before the place of a panic.
+pub(super) const PANICKED: &str = " panicked at ";
+/// Between the lines of a guest's last words.
+pub(super) const BETWEEN: &str = " / ";
+
 /// Why an instance is dead. The plugin's fault in every case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -85,15 +90,22 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 fn explain(error: &wasmtime::Error, last_words: &str) -> String {
-    let mut text = match error.downcast_ref::<I32Exit>() {
-        Some(I32Exit(status)) => format!("it called exit with status {status}"),
-        None => error.root_cause().to_string(),
+    let text = match (error.downcast_ref::<I32Exit>(), panic(last_words)) {
+        (Some(I32Exit(status)), _) => format!("it called exit with status {status}"),
+        // What follows a panic is always the same trap, which says nothing more.
+        (None, Some(panic)) => panic,
+        (None, None) if last_words.is_empty() => error.root_cause().to_string(),
+        (None, None) => format!("{}: {last_words}", error.root_cause()),
     };
-    if !last_words.is_empty() {
-        text = format!("{text}: {last_words}");
-    }
     let functions = error.downcast_ref::<WasmBacktrace>().map(functions).unwrap_or_default();
     if functions.is_empty() { text } else { format!("{text} (in {})", functions.join(", from ")) }
+}
+
+/// Place and message of the panic that a Rust guest's last words tell of.
+fn panic(last_words: &str) -> Option<String> {
+    let (_, panic) = last_words.split_once(PANICKED)?;
+    let (place, message) = panic.split_once(&format!(":{BETWEEN}"))?;
+    Some(format!("it panicked at {place}: {message}"))
 }
 
 /// Names of the innermost functions, without those of the panic itself.
@@ -160,6 +172,19 @@ mod tests {
         assert_eq!(one_line(&"x".repeat(500)), "x".repeat(500));
         assert_eq!(one_line(&"x".repeat(501)), format!("{}…", "x".repeat(497)));
         assert_eq!(one_line(&"ä".repeat(251)).len(), 499);
+    }
+
+    #[test]
+    fn a_panic_is_told_by_its_place_and_message() {
+        let error = wasmtime::Error::new(wasmtime::Trap::UnreachableCodeReached);
+        for thread in ["thread '<unnamed>' (1)", "before / thread 'main'"] {
+            let words = format!("{thread} panicked at src/lib.rs:5:9: / no / luck");
+            let text = explain(&error, &words);
+            assert_eq!(text, "it panicked at src/lib.rs:5:9: no / luck");
+        }
+        let trap = "wasm trap: wasm `unreachable` instruction executed";
+        assert_eq!(explain(&error, "panicked, somehow"), format!("{trap}: panicked, somehow"));
+        assert_eq!(explain(&error, ""), trap);
     }
 
     #[test]

@@ -116,19 +116,13 @@ impl fmt::Display for LoadError {
                      smaller or raise workers.memory_limit"
                 )
             }
-            Self::NotAPlugin(exports) if exports.is_empty() => {
-                write!(
-                    f,
-                    "this component is no plugin: it exports nothing, but must export \
-                     `{HANDLER}`; build it against the world `plugin`"
-                )
-            }
             Self::NotAPlugin(exports) => {
+                let exports = if exports.is_empty() { "nothing".to_owned() } else { list(exports) };
                 write!(
                     f,
-                    "this component is no plugin: it exports {}, but must export `{HANDLER}`; \
-                     build it against the world `plugin`",
-                    list(exports)
+                    "this component is no plugin: it exports {exports}, but must export \
+                     `{HANDLER}`; in Rust write `register!(YourType);` in the library that is \
+                     built, elsewhere build it against the world `plugin`"
                 )
             }
             Self::NotServed(imports) => {

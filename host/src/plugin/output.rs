@@ -10,6 +10,7 @@ use bytes::Bytes;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
+use super::failure::{BETWEEN, PANICKED};
 use crate::clock;
 
 /// Bytes of a log line; a longer one is cut in pieces.
@@ -26,7 +27,7 @@ const TAIL: usize = 3;
 #[derive(Debug)]
 pub(super) struct Log {
     plugin: String,
-    version: String,
+    digest: String,
     rate: Mutex<Rate>,
 }
 
@@ -51,6 +52,9 @@ struct Buffers {
     tail: Mutex<Vec<String>>,
     /// Whether `tail` holds something; spares each call a lock.
     has_tail: AtomicBool,
+    /// A panic was announced in this call. The failure that follows tells of it, so its lines are
+    /// for debugging only.
+    panicking: AtomicBool,
 }
 
 /// A guest's handle of a stream; all handles of one instance share its buffer.
@@ -69,9 +73,9 @@ struct Rate {
 }
 
 impl Log {
-    pub(super) fn new(plugin: &str, version: &str) -> Self {
+    pub(super) fn new(plugin: &str, digest: &str) -> Self {
         let rate = Rate { window: clock::now(), lines: 0, suppressed: 0 };
-        Self { plugin: plugin.to_owned(), version: version.to_owned(), rate: Mutex::new(rate) }
+        Self { plugin: plugin.to_owned(), digest: digest.to_owned(), rate: Mutex::new(rate) }
     }
 
     /// Whether there is room for one more line.
@@ -80,15 +84,19 @@ impl Log {
             return false;
         };
         if suppressed > 0 {
-            let (plugin, version) = (self.plugin.as_str(), self.version.as_str());
-            tracing::warn!(plugin, version, "suppressed {suppressed} lines that the plugin wrote");
+            let (plugin, digest) = (self.plugin.as_str(), self.digest.as_str());
+            tracing::warn!(plugin, digest, "suppressed {suppressed} lines that the plugin wrote");
         }
         true
     }
 
-    fn write(&self, stream: Stream, line: &str) {
-        let (plugin, version) = (self.plugin.as_str(), self.version.as_str());
-        tracing::info!(plugin, version, stream = stream.name(), "{line}");
+    fn write(&self, stream: Stream, line: &str, panicking: bool) {
+        let (plugin, digest, stream) = (self.plugin.as_str(), self.digest.as_str(), stream.name());
+        if panicking {
+            tracing::debug!(plugin, digest, stream, "{line}");
+        } else {
+            tracing::info!(plugin, digest, stream, "{line}");
+        }
     }
 }
 
@@ -105,13 +113,14 @@ impl Output {
     pub(super) fn begin_call(&self) {
         if self.buffers.has_tail.swap(false, Ordering::Relaxed) {
             lock(&self.buffers.tail).clear();
+            self.buffers.panicking.store(false, Ordering::Relaxed);
         }
     }
 
     /// The last lines of standard error since the call began: most languages explain a trap there.
     pub(super) fn last_words(&self) -> String {
         self.flush();
-        lock(&self.buffers.tail).join(" / ")
+        lock(&self.buffers.tail).join(BETWEEN)
     }
 
     /// Logs what has no line end yet.
@@ -138,8 +147,13 @@ impl Output {
             return;
         }
         let line = printable(line);
+        if stream == Stream::Stderr && announces_panic(&line) {
+            self.buffers.panicking.store(true, Ordering::Relaxed);
+            lock(&self.buffers.tail).clear();
+        }
+        let panicking = stream == Stream::Stderr && self.is_panicking();
         if admitted {
-            self.log.write(stream, &line);
+            self.log.write(stream, &line, panicking);
         }
         if stream == Stream::Stderr {
             self.remember(line);
@@ -153,10 +167,18 @@ impl Output {
         }
         let mut tail = lock(&self.buffers.tail);
         if tail.len() == TAIL {
+            // A panic says at its beginning where it was.
+            if self.is_panicking() {
+                return;
+            }
             tail.remove(0);
         }
         tail.push(line);
         self.buffers.has_tail.store(true, Ordering::Relaxed);
+    }
+
+    fn is_panicking(&self) -> bool {
+        self.buffers.panicking.load(Ordering::Relaxed)
     }
 
     fn buffer(&self, stream: Stream) -> &Mutex<Vec<u8>> {
@@ -291,6 +313,11 @@ fn printable(line: &[u8]) -> String {
     text
 }
 
+/// Whether the line is the first of those that Rust's panic hook writes.
+fn announces_panic(line: &str) -> bool {
+    line.starts_with("thread '") && line.contains(PANICKED)
+}
+
 /// A panic while the lock was held leaves text behind that is no worse than other text.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -352,5 +379,18 @@ mod tests {
         output.write(Stream::Stdout, b"no\n");
         output.write(Stream::Stderr, b"one\ntwo\n\nthree\nfour");
         assert_eq!(output.last_words(), "two / three / four");
+    }
+
+    #[test]
+    fn last_words_begin_with_the_panic_until_the_next_call() {
+        let output = Output::new(&Arc::new(Log::new("chat", "0123")));
+        output.write(Stream::Stderr, b"before\nthread 'main' panicked at src/lib.rs:1:2:\n");
+        assert!(output.is_panicking());
+        output.write(Stream::Stderr, b"one\ntwo\nthree\n");
+        assert_eq!(output.last_words(), "thread 'main' panicked at src/lib.rs:1:2: / one / two");
+        output.begin_call();
+        output.write(Stream::Stdout, b"thread 'main' panicked at src/lib.rs:1:2:\n");
+        output.write(Stream::Stderr, b"he panicked at once\n");
+        assert!(!output.is_panicking());
     }
 }

@@ -136,7 +136,8 @@ function append(line) {
   } else {
     const who = document.createElement("span");
     who.className = "who";
-    who.textContent = line.slice(0, split);
+    // With the colon, so that the line reads the same where it is copied.
+    who.textContent = line.slice(0, split + 2);
     item.append(who, line.slice(split + 2));
   }
   log.append(item);

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::config::draft::{Draft, PluginDraft, RouteDraft, StaticDraft};
 use crate::config::keys::{Key, PLUGIN, ROUTE, SECTIONS, STATIC};
 
-fn document(name: &str) -> String {
+pub(super) fn document(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -42,8 +42,8 @@ fn the_documentation_lists_exactly_the_known_keys() {
     expected.extend(rows::<StaticDraft>(STATIC.keys));
     let text = document("config.md");
     let is_row = |line: &&str| line.starts_with("| `") || line.starts_with("## `[");
-    let found: Vec<&str> = text.lines().filter(is_row).collect();
-    assert_eq!(found, expected, "docs/config.md should have:\n{}\n", expected.join("\n"));
+    let found: Vec<String> = text.lines().filter(is_row).map(str::to_owned).collect();
+    assert_lines("config.md", &found, &expected);
 }
 
 #[test]
@@ -65,5 +65,40 @@ fn the_limits_page_has_every_bound_that_can_be_set() {
         .filter(|line| line.starts_with("| `") && line.contains('.'))
         .map(start)
         .collect();
-    assert_eq!(found, expected, "docs/limits.md should have:\n{}\n", expected.join("\n"));
+    assert_lines("limits.md", &found, &expected);
+}
+
+#[test]
+fn only_what_differs_is_shown() {
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    let (found, expected) = (lines("a\nb\nx"), lines("a\nc\nx"));
+    assert_eq!(difference(&found, &expected).as_deref(), Some("- b\n+ c"));
+    assert_eq!(difference(&lines("a\nb"), &lines("b\na")).as_deref(), Some("another order at: b"));
+    assert_eq!(difference(&lines("a\na"), &lines("a")).as_deref(), Some("1 more than once: a"));
+    assert_eq!(difference(&found, &found), None);
+}
+
+/// The lines of a page, and those that the code has.
+#[track_caller]
+pub(super) fn assert_lines(page: &str, found: &[String], expected: &[String]) {
+    if let Some(difference) = difference(found, expected) {
+        panic!("docs/{page} has (-) and should have (+):\n{difference}\n");
+    }
+}
+
+fn difference(found: &[String], expected: &[String]) -> Option<String> {
+    let only = |mark, lines: &[String], others: &[String]| {
+        let only = lines.iter().filter(|line| !others.contains(line));
+        only.map(|line| format!("{mark} {line}")).collect::<Vec<_>>()
+    };
+    let mut lines = only('-', found, expected);
+    lines.extend(only('+', expected, found));
+    if !lines.is_empty() {
+        return Some(lines.join("\n"));
+    }
+    if let Some((_, line)) = found.iter().zip(expected).find(|(found, line)| found != line) {
+        return Some(format!("another order at: {line}"));
+    }
+    let repeated = found.get(expected.len()).or_else(|| expected.get(found.len()))?;
+    Some(format!("{} more than once: {repeated}", found.len().abs_diff(expected.len())))
 }

@@ -42,6 +42,10 @@ fn each_source_overrides_the_one_before() {
 #[test]
 fn wrong_overrides_name_themselves() {
     let environment = pairs(&[
+        ("PLUGSOCK_LISTEN", "[::1]:80"),
+        ("PLUGSOCK_SERVER_LISTN", "[::1]:80"),
+        ("PLUGSOCK_SERVER_LISTEN", "localhost"),
+        ("PLUGSOCK_SERVER_MAX_CONNECTIONS", "100_000"),
         ("PLUGSOCK_WORKERS_QUEUE_SISE", "1"),
         ("PLUGSOCK_ZZZ", "1"),
         ("PLUGSOCK_WORKERS_THREADS", "many"),
@@ -50,6 +54,8 @@ fn wrong_overrides_name_themselves() {
     let set = pairs(&[
         ("workers.thread", "1"),
         ("nonsense", "1"),
+        ("outbox_size", "64KiB"),
+        ("limits.outbox_size", "64KB"),
         ("plugin.name", "chat"),
         ("limits.max_frame_size", "+1"),
     ]);
@@ -60,6 +66,13 @@ fn wrong_overrides_name_themselves() {
             "PLUGSOCK_HEARTBEAT_TIMEOUT: `heartbeat.timeout` (1s) is not above \
              `heartbeat.interval` (30s): peers would be called dead before they can answer; raise \
              the first or lower the second",
+            "PLUGSOCK_LISTEN: no such setting; did you mean PLUGSOCK_SERVER_LISTEN?",
+            "PLUGSOCK_SERVER_LISTEN: `server.listen` must be a list of 1 to 256 addresses such as \
+             \"127.0.0.1:8080\" or \"[::1]:8080\", not \"localhost\"; names are not looked up, \
+             since one may stand for several addresses or for none: write \"127.0.0.1:8080\"",
+            "PLUGSOCK_SERVER_LISTN: no such setting; did you mean PLUGSOCK_SERVER_LISTEN?",
+            "PLUGSOCK_SERVER_MAX_CONNECTIONS: `server.max_connections` must be a whole number \
+             from 1 to 4_294_967_296, not \"100_000\"; write 100000",
             "PLUGSOCK_WORKERS_QUEUE_SISE: no such setting; did you mean \
              PLUGSOCK_WORKERS_QUEUE_SIZE?",
             "PLUGSOCK_WORKERS_THREADS: `workers.threads` must be a whole number from 0 to 1024, \
@@ -68,7 +81,10 @@ fn wrong_overrides_name_themselves() {
              keys",
             "--set limits.max_frame_size: `limits.max_frame_size` must be a size from \"1B\" to \
              \"1GiB\", not \"+1\"",
+            "--set limits.outbox_size: `limits.outbox_size` must be a size from \"1KiB\" to \
+             \"1GiB\", not \"64KB\"; did you mean \"64KiB\"?",
             "--set nonsense: unknown key `nonsense`; see `plugsock default-config` for the keys",
+            "--set outbox_size: unknown key `outbox_size`; did you mean `limits.outbox_size`?",
             "--set plugin.name: unknown key `plugin.name`; plugins, routes and static directories \
              are set in a file only",
             "--set workers.thread: unknown key `workers.thread`; did you mean `workers.threads`?",

@@ -48,6 +48,7 @@ fn memory_above_the_limit() {
 fn components_of_another_world() {
     let (_, sentence) = refused(b"(component)");
     assert!(sentence.contains("it exports nothing"), "{sentence}");
+    assert!(sentence.contains("`register!(YourType);`"), "{sentence}");
     let other = r#"(component (instance $run) (export "wasi:cli/run@0.2.0" (instance $run)))"#;
     let (_, sentence) = refused(other.as_bytes());
     assert!(sentence.contains("it exports `wasi:cli/run@0.2.0`"), "{sentence}");
