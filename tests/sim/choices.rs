@@ -85,6 +85,11 @@ impl<'a> Choices<'a> {
         &POOL.bytes[start..start + len]
     }
 
+    /// A word of a fixed stock: 3 to 31 bytes at the place `start` of it.
+    pub(crate) fn word(&self, start: usize) -> &'static [u8] {
+        &POOL.bytes[start..start + 3 + start % 29]
+    }
+
     /// Exactly `len` bytes, mostly of code points of two to four bytes.
     pub(crate) fn text(&mut self, len: usize) -> String {
         let start = POOL.text.floor_char_boundary(self.below(POOL_SIZE - len));

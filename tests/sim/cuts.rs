@@ -1,10 +1,12 @@
 //! A fixed script of byte strings, each cut in three at every pair of offsets.
 
+use plugsock_ws::deflate::Codec;
 use plugsock_ws::handshake::Failure;
-use plugsock_ws::{Limits, Role};
+use plugsock_ws::{Kind, Limits, Machine, Role};
 
-use crate::reference::{FIN, Unit, Verdict, frame};
+use crate::reference::{FIN, RSV1, Unit, Verdict, frame};
 use crate::replay::{answer, ask, deliver};
+use crate::terms;
 
 /// Frames as first byte and payload, and what is to be reported of them.
 type Row = (&'static [(u8, &'static [u8])], &'static str);
@@ -54,6 +56,55 @@ const ROWS: &[Row] = &[
     (&[(CLOSE, b"\x03\xe8\xc3(")], "error 1007"),
 ];
 
+const TEXT_1: u8 = RSV1 | TEXT;
+const BINARY_1: u8 = RSV1 | BINARY;
+
+/// Under an agreement without context takeover. `Hello` is compressed as in RFC 7692 §7.2.3.
+const COMPRESSED: &[Row] = &[
+    (&[(TEXT_1, b"\xf2\x48\xcd\xc9\xc9\x07\0"), (TEXT, b"Hello")], "text Hello, text Hello"),
+    (
+        &[(RSV1 | 1, b"\xf2\x48\xcd"), (PING, b"k"), (0, b"\xc9"), (FIN, b"\xc9\x07\0")],
+        "ping k, text Hello",
+    ),
+    (&[(TEXT_1, b"\xf3\x48\xcd\xc9\xc9\x07\0\0")], "text Hello"),
+    (&[(TEXT_1, b"\xf2\x48\x05\0\0\0\xff\xff\xca\xc9\xc9\x07\0")], "text Hello"),
+    (&[(BINARY_1, b"\0\x05\0\xfa\xffHello\0")], "binary Hello"),
+    (&[(TEXT_1, b"\0"), (BINARY_1, b"\0"), (TEXT, b"")], "text, binary, text"),
+    (&[(BINARY_1, b"\x01")], "binary"),
+    (&[(BINARY_1, b""), (TEXT, b"late")], "error 1007"),
+    (&[(BINARY_1, b"\x01\x09\0\xf6\xff")], "error 1007"),
+    (&[(RSV1 | 2, b""), (FIN, b"")], "error 1007"),
+    (&[(TEXT, b"a"), (TEXT_1, b"\xf2\0\x11\0\0")], "text a, error 1007"),
+    (&[(TEXT_1, b"\xf2\x48\xcd\xc9\xc9\x07")], "error 1007"),
+    (&[(BINARY_1, b"\x06")], "error 1007"),
+    (&[(BINARY_1, b"\0\x01\0\xfe\xff\xce\0")], "binary \u{fffd}"),
+    (&[(TEXT_1, b"\0\x01\0\xfe\xff\xce\0")], "error 1007"),
+    (&[(RSV1 | 1, b"\xf2\x48"), (RSV1 | FIN, b"\xcd\xc9\xc9\x07\0")], "error 1002"),
+    (&[(RSV1 | 1, b"\xf2\x48"), (RSV1 | PING, b"")], "error 1002"),
+    (&[(RSV1 | CLOSE, b"")], "error 1002"),
+    (&[(0x20 | TEXT_1, b"\0")], "error 1002"),
+    (&[(RSV1 | 2, b"\0"), (CLOSE, b"\x0f\xa0"), (FIN, b"")], "close 4000"),
+    // 140 and 141 times x: the limit, and one more.
+    (&[(BINARY_1, b"\xaa\xa8\x18\x3c\x00\x00")], "binary of 140"),
+    (&[(BINARY_1, b"\xaa\xa8\x18\x44\x00\x00")], "error 1009"),
+];
+
+/// Under an agreement with context takeover.
+const REFERRING: &[Row] = &[
+    (
+        &[(TEXT_1, b"\xf2\x48\xcd\xc9\xc9\x07\0"), (TEXT_1, b"\xf2\0\x11\0\0")],
+        "text Hello, text Hello",
+    ),
+    // What was not compressed does not count.
+    (&[(TEXT, b"Hello"), (TEXT_1, b"\xf2\0\x11\0\0")], "text Hello, error 1007"),
+    // A final block ends nothing but itself.
+    (
+        &[(TEXT_1, b"\xf2\x48\xcd\xc9\xc9\x07\0"), (TEXT_1, b"\x03\0\xf2\0\x11\0\0")],
+        "text Hello, text Hello",
+    ),
+    (&[(TEXT_1, b"\xf3\x48\xcd\xc9\xc9\x07\0\xf2\0\x11\0\0")], "text HelloHello"),
+];
+
 /// Frames of a client, byte by byte, that [`frame`] would not write.
 const RAW: &[(&[u8], &str)] = &[
     (b"\x81\x02hi", "error 1002"),
@@ -72,7 +123,7 @@ fn frames_are_read_alike_at_every_pair_of_cuts() {
             let stream: Vec<_> =
                 frames.iter().flat_map(|(first, payload)| frame(*first, key, payload)).collect();
             at_every_pair(&stream, |pieces| {
-                let (units, verdict) = deliver(role, &LIMITS, pieces.into_iter(), None);
+                let (units, verdict) = deliver(role, &LIMITS, None, pieces.into_iter(), None);
                 assert_eq!(summary(&units, verdict), *expected, "{role:?}");
             });
         }
@@ -80,10 +131,56 @@ fn frames_are_read_alike_at_every_pair_of_cuts() {
 }
 
 #[test]
+fn compressed_frames_are_read_alike_at_every_pair_of_cuts() {
+    let alone = COMPRESSED.iter().map(|row| (0b11, row));
+    for (terms, (frames, expected)) in alone.chain(REFERRING.iter().map(|row| (0b1111_1100, row))) {
+        let agreed = terms::agreement(terms);
+        for (role, key) in [(Role::Server, Some([0x12, 0xf4, 0x56, 0x78])), (Role::Client, None)] {
+            let stream: Vec<_> =
+                frames.iter().flat_map(|(first, payload)| frame(*first, key, payload)).collect();
+            for closes_after in [None, Some(0), Some(1)] {
+                at_every_pair(&stream, |pieces| {
+                    let pieces = pieces.into_iter();
+                    let (units, verdict) =
+                        deliver(role, &LIMITS, agreed.as_ref(), pieces, closes_after);
+                    if closes_after.is_none() {
+                        assert_eq!(summary(&units, verdict), *expected, "{role:?}");
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// What a machine sent, each message with references to those before or without.
+#[test]
+fn our_own_messages_are_read_alike_at_every_pair_of_cuts() {
+    let said = ["to be or not to be", "", "not to be or to be", "that is, that is, that is"];
+    let mut sizes = Vec::new();
+    for choice in [0b1111_1100, 0b10, 0b01, 0b11, 0b0000_0100] {
+        let agreed = terms::agreement(choice).unwrap();
+        let mut sender = Machine::with_agreement(Role::Server, agreed);
+        let (mut codec, mut stream) = (Codec::default(), Vec::new());
+        for text in said {
+            sender.encode(Kind::Text, text.as_bytes(), &mut codec, &mut stream, None);
+        }
+        sizes.push(stream.len());
+        at_every_pair(&stream, |pieces| {
+            let limits = Limits::default();
+            let pieces = pieces.into_iter();
+            let (units, verdict) = deliver(Role::Client, &limits, Some(&agreed), pieces, None);
+            assert_eq!(verdict, Verdict::Open);
+            assert_eq!(units, said.map(|text| Unit::Text(text.into())));
+        });
+    }
+    assert!(sizes[0] == sizes[1] && sizes[0] < sizes[2], "takeover saves: {sizes:?}");
+}
+
+#[test]
 fn broken_headers_are_refused_at_every_pair_of_cuts() {
     for (stream, expected) in RAW {
         at_every_pair(stream, |pieces| {
-            let (units, verdict) = deliver(Role::Server, &LIMITS, pieces.into_iter(), None);
+            let (units, verdict) = deliver(Role::Server, &LIMITS, None, pieces.into_iter(), None);
             assert_eq!(summary(&units, verdict), *expected);
         });
     }
@@ -97,7 +194,7 @@ fn after_our_close_all_is_dropped_alike_at_every_pair_of_cuts() {
             frames.iter().flat_map(|(first, payload)| frame(*first, None, payload)).collect();
         for closes_after in 0..2 {
             at_every_pair(&stream, |pieces| {
-                deliver(Role::Client, &LIMITS, pieces.into_iter(), Some(closes_after));
+                deliver(Role::Client, &LIMITS, None, pieces.into_iter(), Some(closes_after));
             });
         }
     }

@@ -1,14 +1,17 @@
 //! One end of a simulated connection: a machine and the host around it.
 
+use plugsock_ws::deflate::Codec;
+use plugsock_ws::extension::Agreement;
 use plugsock_ws::handshake::{
-    HeadBuffer, HeadLimits, Key, Offer, Progress, ResponseHead, Upgrade, accept,
+    HeadBuffer, HeadLimits, Key, Offer, Progress, ResponseHead, Upgrade, accept_with,
 };
-use plugsock_ws::{Error, Event, Input, Kind, Limits, Machine, Role, State, close};
+use plugsock_ws::{Error, Event, Input, Kind, Limits, Machine, Role, State, Step, close};
 
 use crate::choices::Choices;
 use crate::pipe::{self, Pipe};
-use crate::reference::{self, FIN, Unit};
+use crate::reference::{self, Closing, FIN, Unit};
 use crate::sender::{Sender, Turn};
+use crate::terms::Terms;
 
 /// What an end does and has seen.
 pub(crate) struct Endpoint {
@@ -18,6 +21,7 @@ pub(crate) struct Endpoint {
     /// Where the machine must stand.
     pub(crate) state: State,
     head: Option<Head>,
+    pub(crate) agreed: Option<Agreement>,
     pub(crate) sender: Sender,
     /// The peer's close frame, to be answered.
     answer: Option<Option<(u16, String)>>,
@@ -29,9 +33,11 @@ pub(crate) struct Endpoint {
     consumed: usize,
     /// How many there were when the machine last held nothing.
     idle_at: usize,
+    /// In how many steps the last message was inflated so far.
+    steps: u64,
     pub(crate) seen: Vec<Unit>,
-    /// How many bytes had been parsed when this end began to close.
-    pub(crate) closed_at: Option<usize>,
+    /// Where this end began to close.
+    pub(crate) closing: Option<Closing>,
     pub(crate) cause: Option<Cause>,
     pub(crate) leaves: bool,
 
@@ -59,6 +65,9 @@ pub(crate) enum Cause {
 pub(crate) struct Ports<'a, 'c> {
     pub(crate) now: u64,
     pub(crate) choices: &'a mut Choices<'c>,
+    pub(crate) terms: &'a Terms,
+    /// One for both ends, as one thread has for all its connections.
+    pub(crate) codec: &'a mut Codec,
     pub(crate) incoming: &'a mut Pipe,
     /// Whether all that the peer sends is right and arrives unchanged.
     pub(crate) trusts_incoming: bool,
@@ -86,6 +95,12 @@ const CLOSE_WAIT: u64 = 1 << 32;
 /// Bytes that something incomplete costs besides its message.
 pub(crate) const PARTIAL_OVERHEAD: u64 = 512;
 
+/// Bytes that a message costs while it is inflated, besides itself.
+const INFLATER: u64 = 47 << 10;
+
+/// Bytes that one step inflates at most.
+const STEP: u64 = 64 << 10;
+
 const RARELY: usize = 250;
 
 impl Endpoint {
@@ -105,14 +120,16 @@ impl Endpoint {
             machine: Machine::new(role),
             state: State::Open,
             head: Some(head),
+            agreed: None,
             sender: Sender::new(choices, role, limits),
             answer: None,
             habits,
             stream: Vec::new(),
             consumed: 0,
             idle_at: 0,
+            steps: 0,
             seen: Vec::new(),
-            closed_at: None,
+            closing: None,
             cause: None,
             leaves: false,
             wake: (role == Role::Client).then_some(0),
@@ -138,7 +155,7 @@ impl Endpoint {
         } else if let Some(frame) = self.answer.take() {
             self.close(ports, frame);
         } else if self.state == State::Open {
-            match self.sender.turn(ports) {
+            match self.sender.turn(&mut self.machine, ports) {
                 Turn::Sent => self.wake_later(ports),
                 Turn::Close(frame) => self.close(ports, frame),
                 Turn::Done => {}
@@ -175,11 +192,14 @@ impl Endpoint {
         let mut bytes = self.stream[base..].to_vec();
         let mut input = Input::new(&mut bytes);
         loop {
-            let event = self.machine.next(&self.limits, &mut input).map(|event| event.map(own));
+            let codec = self.agreed.is_some().then_some(&mut *ports.codec);
+            let found = advance(&mut self.machine, &self.limits, &mut input, codec);
             self.consumed = base + input.consumed();
-            match event {
-                Ok(Some(unit)) => self.see(ports, unit),
-                Ok(None) => break,
+            self.steps = if found == Ok(Found::Working) { self.steps + 1 } else { 0 };
+            match found {
+                Ok(Found::Unit(unit)) => self.see(ports, unit),
+                Ok(Found::Working) => {}
+                Ok(Found::Nothing) => break,
                 Err(error) => self.fail(ports, error),
             }
             self.check(ports);
@@ -197,6 +217,9 @@ impl Endpoint {
     /// What must hold at all times.
     fn check(&mut self, ports: &Ports<'_, '_>) {
         assert_eq!(self.machine.state(), self.state);
+        let history = self.agreed.map_or(0, |agreed| agreed.max_history());
+        let overhead = if history == 0 { 0 } else { 64 };
+        assert!(self.machine.history_bytes() <= history + overhead);
         let held = self.machine.partial_bytes();
         if held == 0 {
             self.idle_at = self.consumed;
@@ -205,9 +228,14 @@ impl Endpoint {
         // After our own close frame only framing counts.
         let keeps = self.state == State::Open;
         let received = if keeps { (self.consumed - self.idle_at) as u64 } else { 0 };
-        let most = 2 * received.min(self.limits.max_message_size) + PARTIAL_OVERHEAD;
+        let mut most = 2 * received.min(self.limits.max_message_size) + PARTIAL_OVERHEAD;
+        if self.machine.is_working() {
+            most += INFLATER + self.limits.max_message_size.min(2 * STEP * self.steps);
+        }
         assert!(held as u64 <= most, "{held} bytes are held for {received} received");
-        let idle = ports.trusts_incoming && ports.incoming.is_idle_at(self.consumed);
+        let idle = ports.trusts_incoming
+            && !self.machine.is_working()
+            && ports.incoming.is_idle_at(self.consumed);
         assert!(!idle && self.state.reads(), "{held} bytes are held while nothing is incomplete");
     }
 
@@ -264,6 +292,7 @@ impl Endpoint {
             let code = close::Code::new(*code).unwrap();
             close::Frame::new(code, reason).unwrap()
         });
+        let amid_message = self.machine.is_working();
         let mut out = Vec::new();
         assert!(self.machine.close(frame, &mut out, key), "not closed in {:?}", self.state);
         let payload = close
@@ -274,7 +303,7 @@ impl Endpoint {
 
         if self.state == State::Open {
             self.state = State::CloseSent;
-            self.closed_at = Some(self.consumed);
+            self.closing = Some(Closing { at: self.consumed, amid_message });
             self.deadline = Some(ports.now + CLOSE_WAIT);
         } else {
             self.state = State::Closed;
@@ -310,8 +339,8 @@ impl Endpoint {
     fn ask(&self, ports: &mut Ports<'_, '_>) {
         if self.role == Role::Client && ports.outgoing.is_unused() {
             let mut head = Vec::new();
-            assert_eq!(offer().write(&mut head), Ok(()));
-            ports.outgoing.send_head(ports.now, ports.choices, &head);
+            assert_eq!(offer().write_with(ports.terms.client.as_ref(), &mut head), Ok(()));
+            ports.outgoing.send_head(ports.now, ports.choices, &ports.terms.amend(&head));
         }
     }
 
@@ -329,16 +358,61 @@ impl Endpoint {
                 let request = head.request().unwrap();
                 let upgrade = Upgrade::from_request(&request).unwrap().unwrap();
                 assert_eq!(upgrade.key(), offer().key);
+                let policy = ports.terms.server;
+                let agreed = policy.and_then(|policy| policy.negotiate(upgrade.extensions()));
                 let mut answer = Vec::new();
-                assert_eq!(accept(&upgrade.key(), None, &[], &mut answer), Ok(()));
+                let accepted = accept_with(&upgrade.key(), None, agreed.as_ref(), &[], &mut answer);
+                assert_eq!(accepted, Ok(()));
                 ports.outgoing.send_head(ports.now, ports.choices, &answer);
+                self.agree(ports, agreed);
             }
-            Some(Head::Response(head)) => assert_eq!(offer().verify(&head), Ok(None)),
+            Some(Head::Response(head)) => {
+                let policy = ports.terms.client.as_ref();
+                let (subprotocol, agreed) = offer().verify_with(policy, &head).unwrap();
+                assert_eq!(subprotocol, None);
+                self.agree(ports, agreed);
+            }
             None => {}
         }
         self.wake_later(ports);
         &bytes[consumed..]
     }
+
+    fn agree(&mut self, ports: &Ports<'_, '_>, agreed: Option<Agreement>) {
+        ports.terms.check(agreed.as_ref());
+        self.agreed = agreed;
+        if let Some(agreed) = agreed {
+            self.machine = Machine::with_agreement(self.role, agreed);
+            self.sender.may_compress(&agreed);
+        }
+    }
+}
+
+/// What a machine came to.
+#[derive(PartialEq, Eq)]
+pub(crate) enum Found {
+    Unit(Unit),
+    /// Part of a message was inflated.
+    Working,
+    Nothing,
+}
+
+/// The machine's next step; with a codec if messages may be compressed.
+pub(crate) fn advance(
+    machine: &mut Machine,
+    limits: &Limits,
+    input: &mut Input<'_>,
+    codec: Option<&mut Codec>,
+) -> Result<Found, Error> {
+    let Some(codec) = codec else {
+        let event = machine.next(limits, input)?;
+        return Ok(event.map_or(Found::Nothing, |event| Found::Unit(own(event))));
+    };
+    Ok(match machine.next_with(limits, input, codec)? {
+        Step::Event(event) => Found::Unit(own(event)),
+        Step::Working => Found::Working,
+        Step::Waiting => Found::Nothing,
+    })
 }
 
 fn offer() -> Offer<'static> {
@@ -347,7 +421,7 @@ fn offer() -> Offer<'static> {
 }
 
 /// An event that owns its bytes.
-pub(crate) fn own(event: Event<'_>) -> Unit {
+fn own(event: Event<'_>) -> Unit {
     match event {
         Event::Message { kind: Kind::Text, payload } => Unit::Text(payload.to_vec()),
         Event::Message { kind: Kind::Binary, payload } => Unit::Binary(payload.to_vec()),

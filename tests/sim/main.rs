@@ -6,10 +6,12 @@
 mod choices;
 mod cuts;
 mod endpoint;
+mod inflate;
 mod pipe;
 mod reference;
 mod replay;
 mod sender;
+mod terms;
 mod traffic;
 mod world;
 
@@ -27,6 +29,7 @@ fn all_arrives_and_both_ends_close() {
     let Some(sum) = run(Trouble::None) else { return };
     assert!(sum.crossings > 0 && sum.messages > sum.connections, "{sum:?}");
     assert_eq!(sum.closed, 2 * sum.connections, "{sum:?}");
+    assert!(sum.compressed > sum.connections && sum.abandoned > 0, "{sum:?}");
 }
 
 #[test]
@@ -53,6 +56,7 @@ fn the_corpus_of_the_fuzzers_passes() {
     for (target, replay) in [
         ("frames", replay::frames as fn(&[u8])),
         ("handshake", replay::handshake),
+        ("inflate", replay::inflate),
         ("response", replay::response),
         ("whole", replay::whole),
     ] {

@@ -3,9 +3,15 @@
 
 use std::fmt;
 
+use plugsock_ws::extension::Agreement;
 use plugsock_ws::{Limits, Role};
 
+use crate::inflate::{Bad, Window};
+
 pub(crate) const FIN: u8 = 0x80;
+
+/// The first frame of a compressed message (RFC 7692 §6).
+pub(crate) const RSV1: u8 = 0x40;
 
 /// What one end tells the other.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,6 +32,18 @@ pub(crate) enum Verdict {
     Close(Option<u16>),
     /// An error that is answered with this code.
     Error(u16),
+    /// An error, answered with 1009; or with 1007 if the message, beyond the limit, has an end that
+    /// nobody needs to reach.
+    Overflow,
+}
+
+/// The point from which a receiver looks at nothing but framing: its own close frame.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Closing {
+    /// How many bytes it had received.
+    pub(crate) at: usize,
+    /// The last of these ended a message that it had not wholly inflated.
+    pub(crate) amid_message: bool,
 }
 
 /// All that a stream says.
@@ -40,6 +58,7 @@ pub(crate) struct Decoded {
 /// Data frames whose message has not ended.
 struct Message {
     text: bool,
+    compressed: bool,
     bytes: Vec<u8>,
     empty: usize,
     dropped: bool,
@@ -70,21 +89,36 @@ pub(crate) fn header(first: u8, key: Option<[u8; 4]>, len: u64) -> Vec<u8> {
     header
 }
 
-/// What `receiver` is to report of `stream`. If it sends its own close frame after `closed_at`
-/// bytes, it reports only a close frame from there on, and keeps no data.
+/// The payload of one frame.
+pub(crate) fn unframed(key: Option<[u8; 4]>, frame: &[u8]) -> Vec<u8> {
+    let extended = match frame[1] & 0x7f {
+        126 => 2,
+        127 => 8,
+        _ => 0,
+    };
+    let mut payload = frame[2 + extended + key.map_or(0, |_| 4)..].to_vec();
+    unmask(key, &mut payload);
+    payload
+}
+
+/// What `receiver` is to report of `stream`. Once it has sent its own close frame it reports only
+/// a close frame, and keeps no data.
 pub(crate) fn decode(
     receiver: Role,
     limits: &Limits,
+    agreed: Option<&Agreement>,
     stream: &[u8],
-    closed_at: Option<usize>,
+    closing: Option<Closing>,
 ) -> Decoded {
     let mut units = Vec::new();
     let mut message = None;
-    let closed_at = closed_at.unwrap_or(usize::MAX);
+    let mut window = agreed.map(|agreed| Window::new(agreed, other(receiver)));
+    let closed_at = closing.map_or(usize::MAX, |closing| closing.at);
+    let unread = closing.filter(|closing| closing.amid_message).map(|closing| closing.at);
     let mut at = 0;
     let verdict = loop {
         let rest = &stream[at..];
-        let (first, size, key, len) = match read_header(receiver, rest) {
+        let (first, size, key, len) = match read_header(receiver, agreed.is_some(), rest) {
             Ok(Some(header)) => header,
             Ok(None) => break Verdict::Open,
             Err(code) => break Verdict::Error(code),
@@ -99,12 +133,12 @@ pub(crate) fn decode(
         if first & 8 == 0 {
             // What came before our close frame was looked at, what came after was not.
             let seen = closed_at.saturating_sub(at + size).min(got);
-            let whole = complete && end <= closed_at;
+            let whole = complete && end <= closed_at && unread != Some(end);
             let frame = DataFrame { first, len, payload: &payload[..seen], whole };
-            let judged = frame.judge(&mut message, limits, at + size > closed_at);
-            match judged {
+            let dropped = at + size > closed_at;
+            match frame.judge(&mut message, window.as_mut(), limits, dropped) {
                 Ok(unit) => units.extend(unit),
-                Err(code) => break Verdict::Error(code),
+                Err(verdict) => break verdict,
             }
         } else if complete {
             match control(first, payload) {
@@ -132,10 +166,11 @@ pub(crate) fn decode(
 /// First byte, size in bytes, masking key and payload length.
 type Header = (u8, usize, Option<[u8; 4]>, u64);
 
-fn read_header(receiver: Role, bytes: &[u8]) -> Result<Option<Header>, u16> {
+fn read_header(receiver: Role, deflates: bool, bytes: &[u8]) -> Result<Option<Header>, u16> {
     let Some(&first) = bytes.first() else { return Ok(None) };
     let (fin, opcode) = (first & FIN != 0, first & 15);
-    if first & 0x70 != 0 || matches!(opcode, 3..=7 | 11..) || (opcode >= 8 && !fin) {
+    let reserved = if deflates && matches!(opcode, 1 | 2) { 0x70 & !RSV1 } else { 0x70 };
+    if first & reserved != 0 || matches!(opcode, 3..=7 | 11..) || (opcode >= 8 && !fin) {
         return Err(1002);
     }
     let Some(&second) = bytes.get(1) else { return Ok(None) };
@@ -176,15 +211,17 @@ impl DataFrame<'_> {
     fn judge(
         &self,
         message: &mut Option<Message>,
+        window: Option<&mut Window>,
         limits: &Limits,
         dropped: bool,
-    ) -> Result<Option<Unit>, u16> {
+    ) -> Result<Option<Unit>, Verdict> {
         let (fin, opcode) = (self.first & FIN != 0, self.first & 15);
         if (opcode == 0) != message.is_some() {
-            return Err(1002);
+            return Err(Verdict::Error(1002));
         }
         let message = message.get_or_insert_with(|| Message {
             text: opcode == 1,
+            compressed: self.first & RSV1 != 0,
             bytes: Vec::new(),
             empty: 0,
             dropped: false,
@@ -196,27 +233,57 @@ impl DataFrame<'_> {
         if self.len > limits.max_frame_size
             || self.len > limits.max_message_size - message.bytes.len() as u64
         {
-            return Err(1009);
+            return Err(Verdict::Error(1009));
         }
         message.empty += usize::from(self.len == 0 && !fin);
         if message.empty > usize::from(Limits::MAX_EMPTY_FRAGMENTS) {
-            return Err(1008);
+            return Err(Verdict::Error(1008));
         }
         if message.dropped {
             return Ok(None);
         }
         message.bytes.extend_from_slice(self.payload);
+        let ends = fin && self.whole;
         if message.text
+            && !message.compressed
             && let Err(error) = std::str::from_utf8(&message.bytes)
-            && (error.error_len().is_some() || (fin && self.whole))
+            && (error.error_len().is_some() || ends)
         {
-            return Err(1007);
+            return Err(Verdict::Error(1007));
         }
-        if !fin || !self.whole {
-            return Ok(None);
+        if ends { message.finish(window, limits).map(Some) } else { Ok(None) }
+    }
+}
+
+impl Message {
+    fn finish(&mut self, window: Option<&mut Window>, limits: &Limits) -> Result<Unit, Verdict> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        if let Some(window) = window.filter(|_| self.compressed) {
+            let received = window.receive(&bytes, self.text, limits.max_message_size);
+            bytes = received.map_err(|bad| match bad {
+                Bad::Data => Verdict::Error(1007),
+                Bad::TooManyFinalBlocks => Verdict::Error(1008),
+                Bad::TooLarge => Verdict::Overflow,
+            })?;
         }
-        let bytes = std::mem::take(&mut message.bytes);
-        Ok(Some(if message.text { Unit::Text(bytes) } else { Unit::Binary(bytes) }))
+        Ok(if self.text { Unit::Text(bytes) } else { Unit::Binary(bytes) })
+    }
+}
+
+impl Verdict {
+    /// Whether a receiver that came to `found` judged rightly.
+    pub(crate) fn admits(self, found: Self) -> bool {
+        match self {
+            Self::Overflow => matches!(found, Self::Error(1007 | 1009)),
+            verdict => verdict == found,
+        }
+    }
+}
+
+pub(crate) const fn other(role: Role) -> Role {
+    match role {
+        Role::Client => Role::Server,
+        Role::Server => Role::Client,
     }
 }
 

@@ -1,14 +1,17 @@
 //! What the fuzz targets do with their inputs. The committed corpus runs through the same.
 
+use plugsock_ws::deflate::Codec;
+use plugsock_ws::extension::{Agreement, Policy, WindowBits};
 use plugsock_ws::handshake::{
     Failure, Field, HeadBuffer, HeadLimits, Key, Offer, Progress, Refusal, ResponseHead, Upgrade,
-    accept, choose_subprotocol,
+    accept_with, choose_subprotocol,
 };
-use plugsock_ws::{Input, Limits, Machine, Role, State};
+use plugsock_ws::{Input, Kind, Limits, Machine, Role, State, fragment};
 
 use crate::choices::Choices;
-use crate::endpoint::{PARTIAL_OVERHEAD, own};
-use crate::reference::{Unit, Verdict, decode};
+use crate::endpoint::{Found, PARTIAL_OVERHEAD, advance};
+use crate::reference::{Closing, Unit, Verdict, decode};
+use crate::terms;
 use crate::world::{self, Trouble};
 
 /// Small, so that inputs meet them.
@@ -27,9 +30,9 @@ pub(crate) fn whole(input: &[u8]) {
 }
 
 /// Frames for one machine. The first byte is role, limits and after how many events it closes, the
-/// second is the size of the pieces.
+/// second is what was agreed, the third is the size of the pieces.
 pub(crate) fn frames(input: &[u8]) {
-    let [how, size, stream @ ..] = input else { return };
+    let [how, terms, size, stream @ ..] = input else { return };
     let role = if how & 1 == 0 { Role::Server } else { Role::Client };
     let limits = if how & 2 == 0 {
         Limits { max_frame_size: 30, max_message_size: 40 }
@@ -37,7 +40,30 @@ pub(crate) fn frames(input: &[u8]) {
         Limits { max_frame_size: 70_000, max_message_size: 50_000 }
     };
     let closes_after = usize::from(how >> 2).checked_sub(1);
-    deliver(role, &limits, pieces(*size, stream), closes_after);
+    let agreed = terms::agreement(*terms);
+    deliver(role, &limits, agreed.as_ref(), pieces(*size, stream), closes_after);
+}
+
+/// Two compressed messages for one machine. The first byte is their kind and the limits, the second
+/// is what was agreed, the third is the size of fragments, the fourth is that of the first message.
+pub(crate) fn inflate(input: &[u8]) {
+    let [how, terms, size, first, payloads @ ..] = input else { return };
+    let max_message_size = if how & 1 == 0 { 300 } else { 150_000 };
+    let limits = Limits { max_frame_size: 5_000, max_message_size };
+    let agreed = terms::agreement((*terms).max(1));
+    let mut stream = Vec::new();
+    let (first, second) = payloads.split_at(payloads.len().min(usize::from(*first)));
+    let kind = if how & 2 == 0 { Kind::Binary } else { Kind::Text };
+    let size = if *size == 0 { usize::MAX } else { usize::from(*size) };
+    for payload in [first, second] {
+        fragment::encode(kind, true, payload, size, &mut stream);
+    }
+    let (units, verdict) =
+        deliver(Role::Client, &limits, agreed.as_ref(), std::iter::once(&*stream), None);
+    if how & 4 != 0 {
+        let again = deliver(Role::Client, &limits, agreed.as_ref(), stream.chunks(7), None);
+        assert_eq!(again, (units, verdict));
+    }
 }
 
 /// A request's head and what follows it. The first byte is the size of the pieces.
@@ -73,12 +99,15 @@ pub(crate) fn response(input: &[u8]) {
 pub(crate) fn deliver<'a>(
     role: Role,
     limits: &Limits,
+    agreed: Option<&Agreement>,
     pieces: impl Iterator<Item = &'a [u8]>,
     closes_after: Option<usize>,
 ) -> (Vec<Unit>, Verdict) {
-    let mut machine = Machine::new(role);
+    let mut machine =
+        agreed.map_or(Machine::new(role), |agreed| Machine::with_agreement(role, *agreed));
+    let mut codec = agreed.map(|_| Codec::default());
     let (mut stream, mut seen, mut verdict) = (Vec::new(), Vec::new(), Verdict::Open);
-    let mut closed_at = None;
+    let mut closing = None;
     for piece in pieces {
         let base = stream.len();
         stream.extend_from_slice(piece);
@@ -86,37 +115,42 @@ pub(crate) fn deliver<'a>(
         let mut input = Input::new(&mut bytes);
         loop {
             if closes_after == Some(seen.len()) && machine.state() == State::Open {
+                let (at, amid_message) = (base + input.consumed(), machine.is_working());
+                closing = Some(Closing { at, amid_message });
                 let mut out = Vec::new();
                 assert!(machine.close(None, &mut out, (role == Role::Client).then_some([7; 4])));
-                closed_at = Some(base + input.consumed());
                 assert!(machine.partial_bytes() as u64 <= PARTIAL_OVERHEAD);
             }
             let state = machine.state();
-            let event = machine.next(limits, &mut input).map(|event| event.map(own));
-            assert!(state.reads() || event == Ok(None), "{event:?} after {verdict:?}");
-            match event {
-                Ok(None) => break,
-                Ok(Some(Unit::Close(frame))) => {
-                    verdict = Verdict::Close(frame.as_ref().map(|(code, _)| *code));
-                    seen.push(Unit::Close(frame));
+            let found = advance(&mut machine, limits, &mut input, codec.as_mut());
+            assert!(state.reads() || found == Ok(Found::Nothing), "more after {verdict:?}");
+            match found {
+                Ok(Found::Nothing) => break,
+                Ok(Found::Working) => {}
+                Ok(Found::Unit(unit)) => {
+                    if let Unit::Close(frame) = &unit {
+                        verdict = Verdict::Close(frame.as_ref().map(|(code, _)| *code));
+                    }
+                    seen.push(unit);
                 }
-                Ok(Some(unit)) => seen.push(unit),
                 Err(error) => verdict = Verdict::Error(error.close_code().get()),
             }
             assert!(machine.state().reads() || input.is_empty(), "input is left after the end");
         }
         assert_eq!(input.consumed(), piece.len());
-        let received = if closed_at.is_none() { stream.len() as u64 } else { 0 };
+        let received = if closing.is_none() { stream.len() as u64 } else { 0 };
         let most = 2 * received.min(limits.max_message_size) + PARTIAL_OVERHEAD;
         assert!(machine.partial_bytes() as u64 <= most, "{}", machine.partial_bytes());
     }
-    let decoded = decode(role, limits, &stream, closed_at);
-    assert_eq!((&seen, verdict), (&decoded.units, decoded.verdict), "{role:?} {closed_at:?}");
+    let decoded = decode(role, limits, agreed, &stream, closing);
+    let right = decoded.verdict.admits(verdict);
+    assert!(right, "{role:?} {closing:?}: {verdict:?}, not {:?}", decoded.verdict);
+    assert_eq!(seen, decoded.units, "{role:?} {closing:?}");
     if decoded.idle || verdict != Verdict::Open {
         assert_eq!(machine.partial_bytes(), 0);
     }
     let ended = verdict != Verdict::Open;
-    let state = match (ended, closed_at.is_some()) {
+    let state = match (ended, closing.is_some()) {
         (false, false) => State::Open,
         (false, true) => State::CloseSent,
         (true, false) => State::CloseReceived,
@@ -162,8 +196,11 @@ pub(crate) fn ask<'a>(
 fn check_acceptance(upgrade: &Upgrade<'_>) {
     let chosen = choose_subprotocol(upgrade.subprotocols(), &["chat", "b", "x"]);
     let field = Field::new("Server", b"sim").unwrap();
+    let policy = policy();
+    let agreed = policy.negotiate(upgrade.extensions());
     let mut out = Vec::new();
-    assert_eq!(accept(&upgrade.key(), chosen, &[field], &mut out), Ok(()));
+    let accepted = accept_with(&upgrade.key(), chosen, agreed.as_ref(), &[field], &mut out);
+    assert_eq!(accepted, Ok(()));
     assert_eq!(split_head(&out).1, b"");
 
     let mut head = ResponseHead::new();
@@ -171,7 +208,16 @@ fn check_acceptance(upgrade: &Upgrade<'_>) {
     assert_eq!(head.push(&HeadLimits::default(), &out), Ok(Progress::Complete { consumed }));
     let subprotocols = upgrade.subprotocols();
     let offer = Offer { host: "t", target: "/", key: upgrade.key(), subprotocols, fields: &[] };
-    assert_eq!(offer.verify(&head), Ok(chosen));
+    // The peer may have promised to keep within a window that we could not promise.
+    let ours = |agreed: &Agreement| agreed.window_bits(Role::Client) >= WindowBits::MIN_TO_COMPRESS;
+    if agreed.as_ref().is_none_or(ours) {
+        let verified = offer.verify_with(Some(&policy), &head);
+        let takeover = |agreed: Option<Agreement>| {
+            agreed.map(|agreed| [Role::Server, Role::Client].map(|s| agreed.context_takeover(s)))
+        };
+        let verified = verified.map(|(chosen, agreed)| (chosen, takeover(agreed)));
+        assert_eq!(verified, Ok((chosen, takeover(agreed))));
+    }
 }
 
 /// What a client makes of a head. `None` if it is not complete.
@@ -185,16 +231,24 @@ pub(crate) fn answer<'a>(
     for piece in pieces {
         match head.push(&HEAD_LIMITS, piece) {
             Ok(Progress::Partial) => {}
-            Ok(Progress::Complete { .. }) => return Some(offer.verify(&head)),
+            Ok(Progress::Complete { .. }) => {
+                let verified = offer.verify_with(Some(&policy()), &head);
+                return Some(verified.map(|(subprotocol, _)| subprotocol));
+            }
             Err(failure) => return Some(Err(failure)),
         }
     }
     None
 }
 
+fn policy() -> Policy {
+    Policy { context_takeover: true, ..Policy::default() }
+}
+
 /// Pieces of `size` bytes, all at once if it is 0.
 fn pieces(size: u8, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
-    bytes.chunks(if size == 0 { bytes.len().max(1) } else { usize::from(size) })
+    let size = if size == 0 { bytes.len() } else { usize::from(size) };
+    bytes.chunks(size.max(1))
 }
 
 /// A response's head with its empty line, and its body.

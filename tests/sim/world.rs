@@ -1,11 +1,13 @@
 //! A whole connection in simulated time, and the judgement of how it went.
 
+use plugsock_ws::deflate::Codec;
 use plugsock_ws::{Role, State};
 
 use crate::choices::Choices;
 use crate::endpoint::{Cause, Endpoint, Ports};
 use crate::pipe::{Damage, End, Fault, Pipe};
 use crate::reference::{Unit, Verdict, decode};
+use crate::terms::Terms;
 use crate::traffic;
 
 /// What may go wrong in a run.
@@ -26,6 +28,10 @@ pub(crate) enum Trouble {
 pub(crate) struct Tally {
     pub(crate) connections: usize,
     pub(crate) messages: usize,
+    /// Messages that left compressed.
+    pub(crate) compressed: usize,
+    /// Messages that were not inflated in one step, and were not done when we closed.
+    pub(crate) abandoned: usize,
     /// Connections that both ends closed at once.
     pub(crate) crossings: usize,
     pub(crate) closed: usize,
@@ -37,6 +43,8 @@ pub(crate) struct Tally {
 struct World<'c> {
     choices: Choices<'c>,
     trouble: Trouble,
+    terms: Terms,
+    codec: Codec,
     now: u64,
     /// Client and server.
     ends: [Endpoint; 2],
@@ -68,6 +76,7 @@ pub(crate) fn run(choices: Choices<'_>, trouble: Trouble) -> Tally {
 
 impl<'c> World<'c> {
     fn new(mut choices: Choices<'c>, trouble: Trouble) -> Self {
+        let terms = Terms::new(&mut choices);
         let limits = traffic::limits(&mut choices);
         let troubled = choices.below(2);
         let fault = fault(&mut choices, trouble);
@@ -81,7 +90,8 @@ impl<'c> World<'c> {
         if !ends.iter().any(|end| end.sender.closes()) {
             ends[choices.below(2)].sender.close_at_the_end();
         }
-        Self { choices, trouble, now: 0, ends, pipes, troubled }
+        let codec = Codec::new(terms.settings);
+        Self { choices, trouble, terms, codec, now: 0, ends, pipes, troubled }
     }
 
     /// Lets the next thing happen. False if nothing will any more.
@@ -113,7 +123,8 @@ impl<'c> World<'c> {
         let [first, second] = &mut self.pipes;
         let (outgoing, incoming) = if at == 0 { (first, second) } else { (second, first) };
         let (now, choices) = (self.now, &mut self.choices);
-        let mut ports = Ports { now, choices, incoming, trusts_incoming, outgoing };
+        let (terms, codec) = (&self.terms, &mut self.codec);
+        let mut ports = Ports { now, choices, terms, codec, incoming, trusts_incoming, outgoing };
         match what {
             Happening::Arrival => end.read(&mut ports),
             Happening::Wake => end.act(&mut ports),
@@ -143,7 +154,7 @@ impl<'c> World<'c> {
             tally.add(end);
         }
         let [client, server] = &self.ends;
-        tally.crossings += usize::from(client.closed_at.is_some() && server.closed_at.is_some());
+        tally.crossings += usize::from(client.closing.is_some() && server.closing.is_some());
         if self.trouble == Trouble::None {
             self.judge_clean_end();
         }
@@ -153,11 +164,13 @@ impl<'c> World<'c> {
     /// What was seen is what the received bytes say, and the cause of the end follows from them.
     fn judge_by_reference(&self, at: usize) {
         let end = &self.ends[at];
-        let decoded = decode(end.role, &end.limits, end.parsed(), end.closed_at);
+        let agreed = end.agreed.as_ref();
+        let decoded = decode(end.role, &end.limits, agreed, end.parsed(), end.closing);
         assert_eq!(end.seen, decoded.units, "{:?}", end.role);
         let fits = match (decoded.verdict, end.cause) {
             (Verdict::Close(code), cause) => cause == Some(Cause::Closed(code)),
-            (Verdict::Error(code), cause) => cause == Some(Cause::Failed(code)),
+            (verdict, Some(Cause::Failed(code))) => verdict.admits(Verdict::Error(code)),
+            (Verdict::Error(_) | Verdict::Overflow, _) => false,
             (Verdict::Open, Some(Cause::Gone(_) | Cause::Deadline)) => true,
             (Verdict::Open, _) => false,
         };
@@ -171,9 +184,11 @@ impl<'c> World<'c> {
     fn judge_by_record(&self, at: usize) {
         let (end, peer) = (&self.ends[at], &self.ends[1 - at]);
         let received = end.parsed().len();
-        let open_until = end.closed_at.unwrap_or(received);
+        let open_until = end.closing.map_or(received, |closing| closing.at);
+        let unread = end.closing.filter(|closing| closing.amid_message).map(|closing| closing.at);
         let expected = peer.sender.sent.iter().filter(|(until, unit)| {
-            *until <= open_until || (*until <= received && matches!(unit, Unit::Close(_)))
+            let open = *until <= open_until && unread != Some(*until);
+            open || (*until <= received && matches!(unit, Unit::Close(_)))
         });
         let expected: Vec<_> = expected.map(|(_, unit)| unit).collect();
         assert_eq!(end.seen.iter().collect::<Vec<_>>(), expected, "{:?}", end.role);
@@ -183,7 +198,7 @@ impl<'c> World<'c> {
     fn judge_breach(&self, at: usize) {
         let (end, peer) = (&self.ends[at], &self.ends[1 - at]);
         let Some(breach) = peer.sender.breach else { return };
-        if end.closed_at.is_some() {
+        if end.closing.is_some() {
             return;
         }
         let before = peer.sender.sent.iter().filter(|(until, _)| *until <= breach.end);
@@ -199,10 +214,10 @@ impl<'c> World<'c> {
             assert!(matches!(end.cause, Some(Cause::Closed(_))), "{:?}", end.role);
         }
         let [client, server] = &self.ends;
-        if client.closed_at.is_none() || server.closed_at.is_none() {
+        if client.closing.is_none() || server.closing.is_none() {
             assert_eq!(client.cause, server.cause);
         }
-        assert!(client.closed_at.is_some() || server.closed_at.is_some());
+        assert!(client.closing.is_some() || server.closing.is_some());
     }
 }
 
@@ -228,6 +243,8 @@ impl Tally {
     fn add(&mut self, end: &Endpoint) {
         let is_message = |unit: &&Unit| matches!(unit, Unit::Text(_) | Unit::Binary(_));
         self.messages += end.seen.iter().filter(is_message).count();
+        self.compressed += end.sender.compressed;
+        self.abandoned += usize::from(end.closing.is_some_and(|closing| closing.amid_message));
         match end.cause {
             Some(Cause::Closed(_)) => self.closed += 1,
             Some(Cause::Failed(_)) => self.failed += 1,
@@ -241,6 +258,8 @@ impl Tally {
 impl std::ops::AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.messages += other.messages;
+        self.compressed += other.compressed;
+        self.abandoned += other.abandoned;
         self.connections += other.connections;
         self.crossings += other.crossings;
         self.closed += other.closed;

@@ -4,6 +4,8 @@
 mod choices;
 #[path = "../../sim/endpoint.rs"]
 mod endpoint;
+#[path = "../../sim/inflate.rs"]
+mod inflate;
 #[path = "../../sim/pipe.rs"]
 mod pipe;
 #[path = "../../sim/reference.rs"]
@@ -12,6 +14,8 @@ mod reference;
 mod replay;
 #[path = "../../sim/sender.rs"]
 mod sender;
+#[path = "../../sim/terms.rs"]
+mod terms;
 #[path = "../../sim/traffic.rs"]
 mod traffic;
 #[path = "../../sim/world.rs"]
@@ -25,6 +29,11 @@ pub fn frames(input: &[u8]) {
 /// A request's head for the server's side of the handshake.
 pub fn handshake(input: &[u8]) {
     replay::handshake(input);
+}
+
+/// Two compressed messages for one machine.
+pub fn inflate(input: &[u8]) {
+    replay::inflate(input);
 }
 
 /// A response's head for the client's side of the handshake.

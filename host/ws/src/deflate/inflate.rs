@@ -73,9 +73,17 @@ impl Inflater {
         loop {
             let rest = payload.get(self.read..until).unwrap_or_default();
             let at_end = self.read >= payload.len();
-            let source = if at_end { END.get(self.end_read..).unwrap_or_default() } else { rest };
+            // First the tail alone: it ends every block that the message has begun.
+            let past_tail = at_end && self.end_read >= TAIL.len();
+            let end = if past_tail { &END[..] } else { &TAIL[..] };
+            let source = if at_end { end.get(self.end_read..).unwrap_or_default() } else { rest };
             let room = out.get_mut(filled..).unwrap_or_default();
+            let before = filled;
             let status = self.inflate(source, room, at_end, &mut filled)?;
+            if past_tail && filled > before {
+                // What comes behind the tail is ours, so a block had not ended.
+                return Err(Error::InvalidDeflate);
+            }
 
             if status == Status::StreamEnd {
                 if !at_end {

@@ -103,6 +103,20 @@ fn bl_16_an_empty_payload_is_not_deflate_and_fails_at_once() {
     assert_eq!(answer_to(Error::InvalidDeflate), [0x88, 0x02, 0x03, 0xef]);
 }
 
+/// Four octets are appended to a message before it is inflated (RFC 7692 §7.2.2), and by the letter
+/// they may be the content of its last block. A block that announces more, or leaves a part of them
+/// for another, has not ended.
+#[test]
+fn a_block_that_has_not_ended_is_not_filled_with_what_follows_the_message() {
+    for len in [1_u8, 5, 9] {
+        for first in [0, 1] {
+            let block = format!("{first:02X} {len:02X} 00 {:02X} FF", !len);
+            fails(&format!("C2 85 [K] {block}"), Error::InvalidDeflate);
+            fails(&format!("C1 85 [K] {block}"), Error::InvalidDeflate);
+        }
+    }
+}
+
 #[test]
 fn bl_17_rsv1_stands_on_the_first_frame_of_a_message_only() {
     fails("41 84 [K] F2 48 CD C9 · C0 83 [K] C9 07 00", Error::ReservedBits);
