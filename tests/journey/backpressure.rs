@@ -18,8 +18,10 @@ const OUTBOX: usize = 64 * KIB;
 const CHUNK: usize = 16 * KIB;
 const SIZE: usize = 1_000;
 
+/// With one shard, what a publisher was told is done has been carried out for everybody.
 fn site() -> Site {
-    Site::new().plugin("publisher").set("limits.outbox_size", "64KiB")
+    let site = Site::new().plugin("publisher").set("limits.outbox_size", "64KiB");
+    site.set("server.shards", "1")
 }
 
 /// A client that gets what is published and whose kernel keeps little; and its id.
@@ -69,8 +71,8 @@ fn number(client: &mut Client, size: usize) -> Result<usize, Got> {
     }
 }
 
-/// A reader that stops while a gigabyte is published, in messages of 10 KB. Besides its outbox, some
-/// megabytes may be on their way between the host's threads.
+/// A reader that stops while a gigabyte is published, in messages of 10 KB. Besides its outbox,
+/// some megabytes may be on their way between the host's threads.
 #[test]
 #[cfg(target_os = "linux")]
 fn bl_21_a_reader_that_stops_costs_its_outbox_and_no_more() {
@@ -241,9 +243,8 @@ fn bl_23_many_writers_make_one_stream_of_whole_frames() {
     const WRITERS: usize = 16;
     const SIZE: usize = 1_000_000;
     let site = Site::new().plugin("publisher").set("limits.outbox_size", "32MiB");
-    // With one shard, what a writer was told is done has been carried out for the reader, too.
     let site = site.set("limits.fragment_size", "16KiB").set("server.shards", "1");
-    let site = site.set("limits.max_control_rate", "1000000");
+    let site = site.set("limits.max_control_rate", "65534");
     let served = site.set("heartbeat.interval", "10ms").set("heartbeat.timeout", "30s").start();
     let (mut reader, id) = sleeper(served.address());
     let stop = Arc::new(AtomicBool::new(false));

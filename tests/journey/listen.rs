@@ -149,7 +149,7 @@ fn bl_35_a_host_out_of_descriptors_serves_on_and_recovers() {
     // The last of the crowd has waited in the queue until descriptors are free.
     crowd.drain(..150);
     for socket in crowd {
-        Client::over(socket, "/builtin", &[], &[]).unwrap().echo("let in");
+        Client::over(socket, "/builtin", &[]).unwrap().echo("let in");
     }
     Client::open(process.address(), "/builtin").echo("let in again");
     inside.echo("still here");

@@ -191,7 +191,7 @@ static LIMITS: &[Key<Draft>] = &[
     ),
     key(
         "max_control_rate",
-        |d| Count(&mut d.config.conn.max_control_rate, 1..=1_000_000),
+        |d| Count(&mut d.config.conn.max_control_rate, 1..=65_534),
         "Pings and pongs that one connection may send within a second. Above it: close 1008.",
     ),
     key(
@@ -258,8 +258,9 @@ static HEARTBEAT: &[Key<Draft>] = &[
     key(
         "timeout",
         |d| Time(&mut d.heartbeat.timeout, MS * 10..=DAY),
-        "A peer that is silent, or reads nothing of what waits for it, for so long is gone; \
-         longer than interval.",
+        "A peer that is silent, or reads nothing of what waits for it, for so long is gone; one \
+         that sends nothing more of a message that it has begun is closed (1008). Longer than \
+         interval.",
     ),
 ];
 

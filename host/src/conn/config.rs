@@ -23,8 +23,8 @@ pub struct Config {
     /// gets 1009. A connection holds an unfinished message as far as it was sent.
     pub max_message_size: u64,
     /// Pings and pongs that one connection may send within a second; by default 1,000. The peer
-    /// above it gets 1008. Costs 8 bytes per connection.
-    pub max_control_rate: u32,
+    /// above it gets 1008. Costs 6 bytes per connection.
+    pub max_control_rate: u16,
     /// Bytes of payload in one outgoing frame; by default 64 KiB. Larger messages leave in several
     /// frames (RFC 6455 §5.4), so that a pong waits for one of them only.
     pub fragment_size: usize,

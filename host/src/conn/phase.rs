@@ -38,8 +38,6 @@ pub struct Conn {
     pub(super) deadline: Tick,
     /// When the peer last sent something or took something that had waited.
     pub(super) last_seen: Tick,
-    /// Since when the outbox has not got on, while there is one.
-    pub(super) stuck: Tick,
     /// The socket may have more to read.
     pub(super) readable: bool,
     /// The peer will send no more than is there to read.
@@ -121,7 +119,6 @@ impl Conn {
             unread: None,
             deadline,
             last_seen: now,
-            stuck: now,
             readable: false,
             ended: false,
             announced: false,
@@ -222,7 +219,7 @@ impl Conn {
             Ok(0) => {}
             Ok(_) => {
                 self.last_seen = turn.now;
-                self.stuck = turn.now;
+                outbox.gets_on(turn.now.0);
                 if self.ends() {
                     // Last words that a slow peer still takes. How much waits is bounded, and so
                     // is how long this can go on.
@@ -391,10 +388,8 @@ impl Conn {
             // What is left out would be missed by everything that refers to it.
             policy = SlowConsumer::Close;
         }
-        if self.outbox.is_none() {
-            self.stuck = turn.now;
-        }
-        let outbox = self.outbox.get_or_insert_default();
+        let now = turn.now.0;
+        let outbox = self.outbox.get_or_insert_with(|| Box::new(Outbox::new(now)));
         let (mut from, mut skip) = (from, skip);
         while let Flushed::Full(first) = turn.pieces.keep(from, skip, commits, outbox, limit) {
             (from, skip) = (first, 0);

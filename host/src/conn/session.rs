@@ -1,6 +1,7 @@
 //! An open connection: messages in, the closing handshake, heartbeats.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use plugsock_ws::close::{Code, Frame};
 use plugsock_ws::extension::Agreement;
@@ -33,7 +34,10 @@ pub(super) struct Session {
     peer_closed: bool,
     /// Its answer waits for handlers, until the deadline.
     answering: bool,
-    controls: Controls,
+    /// Control frames that have come within a second, and since when that counts.
+    controls: u16,
+    controls_since: Tick,
+    unfinished: Unfinished,
     pub(super) compressing: Compressing,
 }
 
@@ -44,20 +48,13 @@ pub(super) struct Compressing {
     /// Frames that are compressed once for many can be sent to it.
     pub(super) takes_shared: bool,
     /// Bytes of the host's budget for windows.
-    pub(super) reserved: usize,
+    pub(super) reserved: u32,
 }
 
 #[derive(Debug)]
 struct Cause {
     code: u16,
     reason: String,
-}
-
-/// Control frames that have come within a second.
-#[derive(Debug)]
-struct Controls {
-    since: Tick,
-    count: u32,
 }
 
 impl Session {
@@ -75,7 +72,9 @@ impl Session {
             pinged: false,
             peer_closed: false,
             answering: false,
-            controls: Controls { since: Tick(0), count: 0 },
+            controls: 0,
+            controls_since: Tick(0),
+            unfinished: Unfinished { bytes: 0, since: Tick(0) },
             compressing,
         }
     }
@@ -86,6 +85,15 @@ impl Session {
         agreement.is_some_and(|agreement| agreement.context_takeover(Role::Server))
     }
 
+    /// Counts one more control frame; true if there were more than `most` within this second.
+    fn too_many_controls(&mut self, most: u16, now: Tick) -> bool {
+        if now.0.saturating_sub(self.controls_since.0) >= Tick::PER_SECOND {
+            (self.controls, self.controls_since) = (0, now);
+        }
+        self.controls = self.controls.saturating_add(1);
+        self.controls > most
+    }
+
     fn set_cause(&mut self, code: u16, reason: &str) {
         if self.cause.is_none() {
             self.cause = Some(Box::new(Cause { code, reason: reason.to_owned() }));
@@ -93,14 +101,21 @@ impl Session {
     }
 }
 
-impl Controls {
-    /// Counts one more; true if there were more than `most` within this second.
-    fn exceed(&mut self, most: u32, now: Tick) -> bool {
-        if now.0.saturating_sub(self.since.0) >= Tick::PER_SECOND {
-            *self = Self { since: now, count: 0 };
+/// What has come of a message or frame that is incomplete.
+#[derive(Debug)]
+struct Unfinished {
+    bytes: u32,
+    since: Tick,
+}
+
+impl Unfinished {
+    /// Whether nothing of it has come for so long.
+    fn is_stuck(&mut self, bytes: usize, now: Tick, time: Duration) -> bool {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        if bytes == 0 || bytes != self.bytes {
+            *self = Self { bytes, since: now };
         }
-        self.count = self.count.saturating_add(1);
-        self.count > most
+        bytes > 0 && self.since.after(time) <= now
     }
 }
 
@@ -121,7 +136,7 @@ impl Conn {
             session.pinged = false;
             match session.machine.next_with(&turn.env.limits, &mut input, turn.codec) {
                 Ok(Step::Event(Event::Ping(_) | Event::Pong(_)))
-                    if session.controls.exceed(turn.env.config.max_control_rate, turn.now) =>
+                    if session.too_many_controls(turn.env.config.max_control_rate, turn.now) =>
                 {
                     let frame = Frame::truncated(Code::POLICY, "too many control frames");
                     self.send_close(Some(frame), turn);
@@ -294,7 +309,7 @@ impl Conn {
     pub(super) fn end_session(&mut self, turn: &mut Turn<'_>) {
         let Phase::Open(session) = &mut self.phase else { return };
         let peer_closed = session.peer_closed;
-        turn.env.windows.fetch_sub(session.compressing.reserved, Ordering::Relaxed);
+        turn.env.windows.fetch_sub(session.compressing.reserved as usize, Ordering::Relaxed);
         turn.count(Counter::Closed);
         turn.env.shared.directory.close(self.id);
         if let Target::Plugin { plugin, sequence } = session.target {
@@ -361,7 +376,12 @@ impl Conn {
         // While we do not read, or have not read all, silence is our own doing.
         let read = self.stalled == Stalled::No && !self.readable && self.unread.is_none();
         let silent = read && session.pinged && long_ago(self.last_seen);
-        let stuck = self.outbox.is_some() && long_ago(self.stuck);
+        let stuck = self.outbox.as_ref().is_some_and(|outbox| long_ago(Tick(outbox.got_on())));
+        let bytes = session.machine.partial_bytes();
+        if read && session.unfinished.is_stuck(bytes, turn.now, heartbeat.timeout) {
+            let frame = Frame::truncated(Code::POLICY, "a message was not finished in time");
+            return self.send_close(Some(frame), turn);
+        }
         if silent || stuck {
             let what = if stuck { "does not read" } else { "is silent" };
             tracing::debug!(conn = %self.id, "the peer {what}");

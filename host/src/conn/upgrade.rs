@@ -128,7 +128,7 @@ fn compress(upgrade: &Upgrade<'_>, env: &Env) -> Compressing {
         reserve(&env.windows, reserved, compression.memory_budget).then_some(Compressing {
             agreement: Some(agreement),
             takes_shared: policy.server_max_window_bits <= agreement.window_bits(Role::Server),
-            reserved,
+            reserved: u32::try_from(reserved).unwrap_or(u32::MAX),
         })
     };
     let without_takeover = Policy { context_takeover: false, ..policy };

@@ -16,6 +16,7 @@ pub struct Outbox {
     /// How much of the first chunk has been written.
     written: usize,
     bytes: usize,
+    got_on: u32,
 }
 
 #[derive(Debug)]
@@ -45,6 +46,23 @@ pub enum Verdict {
 }
 
 impl Outbox {
+    /// Empty.
+    #[must_use]
+    pub fn new(now: u32) -> Self {
+        Self { got_on: now, ..Self::default() }
+    }
+
+    /// When some of it last left, or it was begun, in its owner's time.
+    #[must_use]
+    pub fn got_on(&self) -> u32 {
+        self.got_on
+    }
+
+    /// Some of it has left.
+    pub fn gets_on(&mut self, now: u32) {
+        self.got_on = now;
+    }
+
     /// Appends whole messages. The outbox is full when it holds `limit` bytes or more, so that it
     /// holds at most `limit` and one chunk.
     pub fn push(&mut self, bytes: &[u8], limit: usize) -> Verdict {

@@ -16,39 +16,6 @@ fn watcher(served: &Served) -> Client {
 }
 
 #[test]
-fn a_close_frame_is_answered_with_its_code() {
-    let served = Site::new().plugin("echo").start();
-    for path in ["/echo", "/builtin"] {
-        for code in [1000, 1001, 1003, 1007, 1011, 1014, 3000, 4999] {
-            let mut client = Client::open(served.address(), path);
-            client.close(code, "bye");
-            assert_eq!(client.expect_close().0, code);
-        }
-        let mut client = Client::open(served.address(), path);
-        client.close_without_code();
-        let (code, _) = client.expect_close();
-        assert!(matches!(code, 1000 | 1005), "{code}");
-    }
-}
-
-#[test]
-fn a_close_frame_cut_anywhere_is_one_close_frame() {
-    let served = Site::new().plugin("echo").start();
-    let bytes = frame(0x88, b"\x03\xe8until the next time");
-    let clients: Vec<_> = (1..bytes.len())
-        .map(|cut| {
-            let mut client = Client::open(served.address(), "/echo");
-            client.raw(&bytes[..cut]);
-            (cut, client)
-        })
-        .collect();
-    for (cut, mut client) in clients {
-        client.raw(&bytes[cut..]);
-        assert_eq!(client.expect_close().0, 1000, "cut at {cut}");
-    }
-}
-
-#[test]
 fn messages_before_a_close_frame_are_answered_and_none_behind_it() {
     let served = Site::new().plugin("sleepy").plugin("echo").start();
     for path in ["/echo", "/builtin", "/sleepy"] {
@@ -126,7 +93,7 @@ fn each_end_is_told_once_and_by_its_own_code() {
 }
 
 #[test]
-fn a_plugin_closes_with_what_may_stand_on_the_wire_and_nothing_else() {
+fn bl_05_a_plugin_closes_with_what_may_stand_on_the_wire_and_nothing_else() {
     let served = Site::new().plugin("farewell").start();
     let longest = "r".repeat(123);
     for (code, reason) in [(1000, ""), (1013, "later"), (4999, &*longest), (3000, "ä€𝄞")] {

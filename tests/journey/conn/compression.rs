@@ -82,38 +82,6 @@ fn the_answer_says_what_was_offered_and_what_the_operator_allows() {
     }
 }
 
-#[test]
-fn bl_14_malformed_offers_are_declined_and_the_connection_opens_without() {
-    let served = site().set("compression.context_takeover", "true").start();
-    for parameters in [
-        "server_max_window_bits=8",
-        "server_max_window_bits",
-        "server_max_window_bits=7",
-        "server_max_window_bits=16",
-        "server_max_window_bits=09",
-        "client_max_window_bits=08",
-        "client_max_window_bits=7",
-        "client_max_window_bits=16",
-        "client_max_window_bits=\"\"",
-        "client_max_window_bits; client_max_window_bits",
-        "client_no_context_takeover=1",
-        "server_no_context_takeover=true",
-        "server_no_context_takeover; server_no_context_takeover",
-        "foo=1",
-        ";",
-    ] {
-        let offer = format!("{DEFLATE}; {parameters}");
-        assert_eq!(answer(&served, &offer), None, "{offer}");
-        let both = format!("{offer}, {DEFLATE}");
-        if parameters != ";" {
-            assert_eq!(answer(&served, &both).as_deref(), Some(DEFLATE), "{both}");
-        }
-        let mut client = Client::open_offering(served.address(), "/echo", &offer);
-        client.echo("without");
-    }
-    assert_eq!(answer(&served, "x-webkit-deflate-frame"), None);
-}
-
 /// Offers for every combination of takeover, and whether the server and the client may use it.
 pub(super) const OFFERS: [(&str, bool, bool); 4] = [
     ("", true, true),

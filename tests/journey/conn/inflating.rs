@@ -3,8 +3,9 @@
 use plugsock_ws::deflate::{Compressor, Settings};
 use plugsock_ws::extension::WindowBits;
 
-use super::compression::{DEFLATE, OFFERS, site};
-use crate::support::{Client, Got, frame};
+use super::compression::{DEFLATE, site};
+use super::deflate::compressing;
+use crate::support::{Client, Got, Site, Stage, frame};
 
 const MIB: usize = 1 << 20;
 
@@ -28,13 +29,40 @@ fn bl_15_the_limit_counts_inflated_bytes_and_the_limit_itself_passes() {
 }
 
 #[test]
+fn bl_15_the_limit_does_not_depend_on_how_tcp_cuts() {
+    let limit = |site: Site, key| site.set(key, "1MiB");
+    let site = limit(limit(compressing(), "limits.max_message_size"), "limits.max_frame_size");
+    let mut stage = Stage::new(site);
+    let frames = [(zeros(MIB), true), (zeros(MIB + 1), false)];
+    for (bytes, passes) in &frames {
+        assert!(bytes.len() < 1_100, "{}", bytes.len());
+        let address = stage.address();
+        let judge = |mut client: Client, how: &str| {
+            if *passes {
+                assert!(client.next() == Got::Binary(vec![0; MIB]), "{how}");
+                client.close(1009, "");
+            }
+            let got = client.next();
+            assert!(matches!(got, Got::Close(1009, _)), "{how}: {got:?}");
+        };
+        let open = || Client::open_offering(address, "/ledger", DEFLATE);
+        let count = stage.play(bytes, open, judge);
+        stage.expect_told(count, 1009, "the limit");
+        stage.expect_calm("the limit");
+    }
+    stage.end();
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn bl_15_bombs_cost_neither_memory_nor_the_others_their_turn() {
     let process = site().set("compression.context_takeover", "true").spawn();
     let bomb = zeros(64 * MIB);
     assert!(bomb.len() < 70_000, "{}", bomb.len());
     let mut bystander = Client::open(process.address(), "/echo");
-    let mut clients: Vec<Client> = (0..20)
+    bystander.echo("warm");
+    let base = process.peak_kib();
+    let mut clients: Vec<Client> = (0..50)
         .map(|number| {
             let path = if number % 2 == 0 { "/echo" } else { "/builtin" };
             Client::open_offering(process.address(), path, DEFLATE)
@@ -51,14 +79,16 @@ fn bl_15_bombs_cost_neither_memory_nor_the_others_their_turn() {
     }
     bystander.echo("still here");
     let peak = process.peak_kib();
-    assert!(peak < 200 << 10, "{peak} KiB");
+    // The limit of a message and the window, each, and a quarter for what the allocator holds.
+    let bound = base + 50 * (4096 + 64) * 5 / 4;
+    assert!(peak < bound, "{peak} KiB, {bound} are allowed");
 }
 
 #[test]
-fn a_bomb_in_a_thousand_fragments_is_one_too() {
+fn bl_15_a_bomb_in_a_thousand_fragments_is_one_too() {
     let served = site().start();
     let mut compressor = Compressor::new(Settings::default(), WindowBits::MAX);
-    let payload = compressor.compress(&vec![0; 16 * MIB]).unwrap().to_vec();
+    let payload = compressor.compress(&vec![0; 64 * MIB]).unwrap().to_vec();
     let parts: Vec<&[u8]> = payload.chunks(payload.len().div_ceil(1_000)).collect();
     let mut bytes = Vec::new();
     for (place, part) in parts.iter().enumerate() {
@@ -69,69 +99,4 @@ fn a_bomb_in_a_thousand_fragments_is_one_too() {
     let mut client = Client::open_offering(served.address(), "/echo", DEFLATE);
     client.raw(&bytes);
     assert_eq!(client.expect_close().0, 1009);
-}
-
-#[test]
-fn what_is_not_deflate_or_bears_a_bit_in_vain_costs_the_connection() {
-    let served = site().set("compression.context_takeover", "true").start();
-    let mut bystander = Client::open_offering(served.address(), "/echo", DEFLATE);
-    let hello = [0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00];
-    let cases = [
-        ("a block of type 3", frame(0xC1, &[0xff; 20]), 1007),
-        ("stored lengths that differ", frame(0xC2, &[0, 5, 0, 0, 0, 1]), 1007),
-        ("a reference to before the start", frame(0xC1, &[0xf2, 0x00, 0x11, 0x00, 0x00]), 1007),
-        ("BL-16 no byte at all", frame(0xC1, b""), 1007),
-        ("text that is not UTF-8", frame(0xC1, &[0, 2, 0, 0xfd, 0xff, 0xc3, 0x28, 0]), 1007),
-        ("ping with RSV1", frame(0xC9, b""), 1002),
-        ("pong with RSV1", frame(0xCA, b""), 1002),
-        ("close with RSV1", frame(0xC8, &[0x03, 0xE8]), 1002),
-        ("text with RSV2", frame(0xE1, &hello), 1002),
-        (
-            "BL-17 RSV1 on a continuation",
-            [frame(0x41, &hello[..4]), frame(0xC0, &hello[4..])].concat(),
-            1002,
-        ),
-    ];
-    for path in ["/echo", "/builtin"] {
-        for (what, bytes, code) in &cases {
-            let mut client = Client::open_offering(served.address(), path, DEFLATE);
-            client.raw(bytes);
-            let (got, reason) = client.expect_close();
-            assert_eq!(got, *code, "{what}");
-            assert!(!reason.is_empty(), "{what}");
-            bystander.echo(what);
-        }
-        let mut client = Client::open(served.address(), path);
-        client.raw(&frame(0xC1, &hello));
-        assert_eq!(client.expect_close().0, 1002, "without an agreement");
-    }
-}
-
-#[test]
-fn bl_18_the_bytes_of_rfc_7692_are_read_as_agreed() {
-    let hello = frame(0xC1, &[0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00]);
-    let again = frame(0xC1, &[0xf2, 0x00, 0x11, 0x00, 0x00]);
-    let served = site().set("compression.context_takeover", "true").start();
-    for (words, _, keeps) in OFFERS {
-        let offer = format!("{DEFLATE}{words}");
-        let mut client = Client::open_offering(served.address(), "/echo", &offer);
-        for _ in 0..2 {
-            client.raw(&hello);
-            client.expect("Hello");
-        }
-        // BL-16: an empty message between two others.
-        client.raw(&frame(0xC1, &[0]));
-        client.expect("");
-        // BL-17: RSV1 counts for all fragments, and a ping may stand between them.
-        client.raw(&[frame(0x41, &[0xf2, 0x48, 0xcd]), frame(0x89, b"p")].concat());
-        assert_eq!(client.next(), Got::Pong(b"p".to_vec()));
-        client.raw(&frame(0x80, &[0xc9, 0xc9, 0x07, 0x00]));
-        client.expect("Hello");
-        client.raw(&again);
-        if keeps {
-            client.expect("Hello");
-        } else {
-            assert_eq!(client.expect_close().0, 1007, "{offer}");
-        }
-    }
 }

@@ -2,10 +2,12 @@
 
 mod closing;
 mod compression;
+mod deflate;
 mod ending;
 mod fragments;
 mod framing;
 mod handshake;
 mod heartbeat;
 mod inflating;
+mod resets;
 mod slow;

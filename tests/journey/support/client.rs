@@ -19,7 +19,6 @@ use super::{PATIENCE, Random};
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) socket: TcpStream,
-    pub(crate) subprotocol: Option<String>,
     /// What was agreed on about compression.
     pub(crate) agreement: Option<Agreement>,
     machine: Machine,
@@ -46,12 +45,12 @@ pub(crate) enum Got {
 impl Client {
     /// Connects and shakes hands.
     pub(crate) fn open(address: SocketAddr, target: &str) -> Self {
-        Self::over(super::connect(address), target, &[], &[]).unwrap()
+        Self::over(super::connect(address), target, &[]).unwrap()
     }
 
     /// The same, where the server may refuse; then with its status.
     pub(crate) fn try_open(address: SocketAddr, target: &str) -> Result<Self, u16> {
-        Self::over(super::connect(address), target, &[], &[])
+        Self::over(super::connect(address), target, &[])
     }
 
     /// A client that offers extensions in these words and takes any answer that fits.
@@ -66,7 +65,7 @@ impl Client {
 
     /// A client whose kernel keeps about so many bytes in either direction.
     pub(crate) fn open_with_buffers(address: SocketAddr, target: &str, size: usize) -> Self {
-        Self::over(connect_with_buffers(address, size), target, &[], &[]).unwrap()
+        Self::over(connect_with_buffers(address, size), target, &[]).unwrap()
     }
 
     /// The same with an offer of extensions.
@@ -80,30 +79,24 @@ impl Client {
     }
 
     fn offering(socket: TcpStream, target: &str, offer: &str) -> Self {
-        Self::shake_hands(socket, target, &[], &[], Some(offer)).unwrap()
+        Self::shake_hands(socket, target, &[], Some(offer)).unwrap()
     }
 
     /// Shakes hands over a socket that is connected.
-    pub(crate) fn over(
-        socket: TcpStream,
-        target: &str,
-        subprotocols: &[&str],
-        fields: &[Field<'_>],
-    ) -> Result<Self, u16> {
-        Self::shake_hands(socket, target, subprotocols, fields, None)
+    pub(crate) fn over(socket: TcpStream, target: &str, fields: &[Field<'_>]) -> Result<Self, u16> {
+        Self::shake_hands(socket, target, fields, None)
     }
 
     fn shake_hands(
         mut socket: TcpStream,
         target: &str,
-        subprotocols: &[&str],
         fields: &[Field<'_>],
         extensions: Option<&str>,
     ) -> Result<Self, u16> {
         let mut random = Random::new(u64::from(socket.local_addr().unwrap().port()));
         let nonce = [random.key(), random.key(), random.key(), random.key()].concat();
         let key = Key::from_nonce(nonce.try_into().unwrap());
-        let offer = Offer { host: "localhost", target, key, subprotocols, fields };
+        let offer = Offer { host: "localhost", target, key, subprotocols: &[], fields };
         let mut request = Vec::new();
         offer.write(&mut request).unwrap();
         if let Some(extensions) = extensions {
@@ -125,8 +118,8 @@ impl Client {
         // The widest policy: the answer says which part of it was offered.
         let policy = Policy { context_takeover: true, ..Policy::default() };
         let policy = extensions.map(|_| &policy);
-        let (subprotocol, agreement) = match offer.verify_with(policy, &head) {
-            Ok((subprotocol, agreement)) => (subprotocol.map(str::to_owned), agreement),
+        let agreement = match offer.verify_with(policy, &head) {
+            Ok((_, agreement)) => agreement,
             Err(plugsock_ws::handshake::Failure::Status(status)) => return Err(status),
             Err(failure) => panic!("{failure}"),
         };
@@ -136,7 +129,6 @@ impl Client {
         };
         Ok(Self {
             socket,
-            subprotocol,
             agreement,
             machine,
             codec: Codec::default(),
@@ -252,7 +244,10 @@ impl Client {
     /// reason. It is answered, so that the server need not wait.
     #[track_caller]
     pub(crate) fn expect_close(&mut self) -> (u16, String) {
-        let Got::Close(code, reason) = self.next() else { panic!("not closed") };
+        let (code, reason) = match self.next() {
+            Got::Close(code, reason) => (code, reason),
+            other => panic!("not closed: {other:?}"),
+        };
         let answer = if code == 1005 { Vec::new() } else { code.to_be_bytes().to_vec() };
         let answer = self.encode(Opcode::Close, &answer);
         // Where the server's close frame was an answer itself, it may have gone.

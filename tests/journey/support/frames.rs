@@ -20,12 +20,12 @@ pub(crate) fn masked(first: u8, payload: &[u8], key: [u8; 4]) -> Vec<u8> {
             bytes.extend((len as u64).to_be_bytes());
         }
     }
-    bytes.extend(key);
-    bytes.extend(payload.iter().zip(key.iter().cycle()).map(|(byte, key)| byte ^ key));
-    bytes
+    headed(&bytes, payload, key)
 }
 
-/// A header as it is given, for lengths that are not those of the payload, and then the payload.
-pub(crate) fn with_key(header: &[u8], payload: &[u8]) -> Vec<u8> {
-    [header, &[0; 4], payload].concat()
+/// A header as it is given, for lengths that are not those of the payload, then the masking key
+/// and the payload.
+pub(crate) fn headed(header: &[u8], payload: &[u8], key: [u8; 4]) -> Vec<u8> {
+    let masked = payload.iter().zip(key.iter().cycle()).map(|(byte, key)| byte ^ key);
+    header.iter().copied().chain(key).chain(masked).collect()
 }

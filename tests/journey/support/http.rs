@@ -53,10 +53,20 @@ pub(crate) fn exchange(address: SocketAddr, request: &[u8]) -> Answer {
     let mut socket = connect(address);
     // A server that refuses early may close while the rest is still on its way.
     let _ = socket.write_all(request);
+    answer(socket)
+}
+
+/// The answer that comes, and what comes behind it until the server closes.
+pub(crate) fn answer(socket: TcpStream) -> Answer {
+    Answer::parse(&read_all(socket))
+}
+
+/// Whatever comes until the server closes.
+pub(crate) fn read_all(mut socket: TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     match socket.read_to_end(&mut bytes) {
         Err(error) if error.kind() != io::ErrorKind::ConnectionReset => panic!("{error}"),
-        _ => Answer::parse(&bytes),
+        _ => bytes,
     }
 }
 

@@ -8,18 +8,20 @@ mod process;
 mod random;
 mod records;
 mod site;
+mod stage;
 mod wire;
 
 use std::time::Duration;
 
 pub(crate) use client::{Client, Got};
-pub(crate) use frames::{frame, masked, with_key};
-pub(crate) use http::{Answer, HEAD, connect, exchange, upgrade};
+pub(crate) use frames::{frame, headed, masked};
+pub(crate) use http::{Answer, HEAD, answer, connect, exchange, read_all, upgrade};
 pub(crate) use network::Network;
 pub(crate) use process::{Process, program};
 pub(crate) use random::{Random, prose};
 pub(crate) use records::Records;
 pub(crate) use site::{Served, Site, plugin_file};
+pub(crate) use stage::{Case, Request, Stage};
 
 /// Nothing takes so long unless it hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
