@@ -19,6 +19,9 @@ mod inbound;
 mod worker;
 
 #[cfg(test)]
+mod computing;
+
+#[cfg(test)]
 mod outbound;
 
 #[cfg(test)]

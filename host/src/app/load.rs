@@ -6,9 +6,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::Error;
 use crate::config::{Config, Plugin, Source};
-use crate::outbound::Effects;
 use crate::plugin::{EMBEDDED_ECHO, Engine, Version};
 use crate::types::PluginId;
+use crate::worker::Desk;
 
 /// What was found out about one plugin without serving it.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub fn check_plugins(config: &Config) -> Result<Vec<Checked>, Error> {
 }
 
 /// Loads every plugin, up to the first that cannot serve.
-pub(super) fn load(engine: &Engine, plugins: &[Plugin]) -> Result<Vec<Version<Effects>>, Error> {
+pub(super) fn load(engine: &Engine, plugins: &[Plugin]) -> Result<Vec<Version<Desk>>, Error> {
     let loader = Loader::new(engine)?;
     let load = |(number, plugin)| {
         let version = loader.load(PluginId(number), plugin)?;
@@ -79,7 +79,7 @@ impl Loader {
     }
 
     /// Compiles a plugin, and makes an instance to see that it can serve.
-    fn load(&self, id: PluginId, plugin: &Plugin) -> Result<Version<Effects>, Error> {
+    fn load(&self, id: PluginId, plugin: &Plugin) -> Result<Version<Desk>, Error> {
         let (name, source) = (|| plugin.name.clone(), || plugin.source.clone());
         let bytes = match &plugin.source {
             Source::EmbeddedEcho => EMBEDDED_ECHO.into(),
@@ -91,11 +91,12 @@ impl Loader {
         };
         let version = Version::load(&self.engine, &plugin.name, id, &bytes)
             .map_err(|cause| Error::Load { plugin: name(), source: source(), cause })?;
-        self.runtime.block_on(version.instantiate()).map_err(|cause| Error::Instantiate {
-            plugin: name(),
-            source: source(),
-            cause,
-        })?;
+        let instance = if version.facts().waits {
+            self.runtime.block_on(version.instantiate())
+        } else {
+            version.instantiate_now(&mut None)
+        };
+        instance.map_err(|cause| Error::Instantiate { plugin: name(), source: source(), cause })?;
         Ok(version)
     }
 }

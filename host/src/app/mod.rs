@@ -71,7 +71,7 @@ impl Host {
             shared.wishes.set(version.id(), facts.wants_request, facts.wants_attachment);
         }
         let inbound = Arc::new(Inbound::new(&config.inbound, shards, config.workers.threads));
-        let metrics = Arc::new(Metrics::new(shards + config.workers.threads));
+        let metrics = Arc::new(Metrics::new(shards + 2 * config.workers.threads));
         let pages = (!config.statics.is_empty())
             .then(|| pages::start(pages, Arc::clone(&shared)))
             .transpose()?;

@@ -143,8 +143,9 @@ static WORKERS: &[Key<Draft>] = &[
     key(
         "pool_size",
         |d| Count(&mut d.pool_size, 0..=65_536),
-        "Handlers in flight, at least one per thread; 0 is 4 per thread. A handler that waits for \
-         the host keeps its place, not its thread.",
+        "Handlers in flight of plugins that can wait, and as many of plugins that only compute \
+         (at most 64 per thread); at least one per thread; 0 is 4 per thread. A handler that waits \
+         for the host keeps its place, not its thread.",
     ),
     key(
         "queue_size",

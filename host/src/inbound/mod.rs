@@ -126,6 +126,13 @@ impl Inbound {
         }
     }
 
+    /// Wakes some worker if any queue has work: what was released may have more behind it.
+    pub fn ring_if_needed(&self) {
+        if !self.is_idle() {
+            let _ = self.bells.iter().any(Bell::ring);
+        }
+    }
+
     /// Wakes every worker.
     pub fn ring_all(&self) {
         for bell in &self.bells {

@@ -198,8 +198,8 @@ impl Work {
 
     /// Whether all events of the plugin come in sequence.
     #[must_use]
-    pub fn sequence(&self) -> Sequence {
-        self.run.sequence
+    pub fn is_single(&self) -> bool {
+        self.run.sequence == Sequence::Plugin
     }
 
     /// The events with their bytes.

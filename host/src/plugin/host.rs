@@ -71,6 +71,10 @@ pub trait Host: Send + 'static {
 
     /// Lets everything asked for so far take effect now, whatever becomes of the call.
     fn flush(&mut self);
+
+    /// A call that cannot be suspended computes for longer than a tick, and still does at each tick
+    /// after that: whatever waits for its thread should go elsewhere.
+    fn overdue(&mut self) {}
 }
 
 /// Why the host did not take an effect. The call goes on; other effects stand.

@@ -6,7 +6,7 @@ use std::str;
 use std::time::Duration;
 
 use wasmtime::Store;
-use wasmtime::component::{InstancePre, TypedFunc};
+use wasmtime::component::{self, InstancePre, TypedFunc};
 
 use super::bindings::{CloseFrame, Message};
 use super::deadline::within;
@@ -23,6 +23,10 @@ const CALLS: u64 = 1_000_000;
 
 /// What `lifecycle.init` returns.
 type Init = (Result<(), String>,);
+/// What instantiation led to, if it came to an end.
+type Made = Option<wasmtime::Result<component::Instance>>;
+/// An instance whose `init`, if it has one, has not been called.
+type Unprepared<H> = (Instance<H>, Option<TypedFunc<(), Init>>);
 
 /// One event for a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,49 +70,94 @@ pub struct Instance<H: Host> {
     serial: u64,
 }
 
-/// See [`Version::instantiate`](super::Version::instantiate).
-pub(super) async fn new<H: Host>(
-    engine: &Engine,
-    pre: &InstancePre<Data<H>>,
-    exports: &Exports,
+/// A new instance's parts before there is a guest in it.
+pub(super) struct Blank<'a, H: Host> {
+    engine: &'a Engine,
+    pre: &'a InstancePre<Data<H>>,
+    exports: &'a Exports,
+    store: Store<Data<H>>,
     output: Output,
     serial: u64,
-) -> Result<Instance<H>, Failure> {
-    let _busy = engine.busy();
-    let config = engine.config();
-    let (deadline, memory_limit) = (config.call_deadline, config.memory_limit);
-    let mut store = store::new(engine, &output);
-    let made = within(deadline, pre.instantiate_async(&mut store)).await;
-    let refused = store.data().limits.refused();
-    let guest = match made {
-        Some(Ok(guest)) => guest,
-        Some(Err(_)) if refused => return Err(Failure::Memory { limit: memory_limit }),
-        Some(Err(error)) => return Err(Failure::instantiate(&error, &output.last_words())),
-        None => return Err(Failure::Deadline { after: deadline }),
-    };
-    let missing = |error| Failure::instantiate(&error, "");
-    let init: Option<TypedFunc<(), Init>> = exports
-        .init
-        .map(|init| guest.get_typed_func(&mut store, init))
-        .transpose()
-        .map_err(missing)?;
-    let mut instance = Instance {
-        on_open: guest.get_typed_func(&mut store, exports.on_open).map_err(missing)?,
-        on_message: guest.get_typed_func(&mut store, exports.on_message).map_err(missing)?,
-        on_close: guest.get_typed_func(&mut store, exports.on_close).map_err(missing)?,
-        store,
-        output,
-        deadline,
-        memory_limit,
-        calls: 0,
-        dead: false,
-        serial,
-    };
-    if let Some(init) = init {
-        instance.init(init).await?;
+}
+
+impl<'a, H: Host> Blank<'a, H> {
+    pub(super) fn new(
+        engine: &'a Engine,
+        pre: &'a InstancePre<Data<H>>,
+        exports: &'a Exports,
+        output: Output,
+        waits: bool,
+        serial: u64,
+    ) -> Self {
+        Self { engine, pre, exports, store: store::new(engine, &output, waits), output, serial }
     }
-    instance.store.data_mut().limits.settle();
-    Ok(instance)
+
+    /// See [`Version::instantiate`](super::Version::instantiate).
+    pub(super) async fn fill(mut self) -> Result<Instance<H>, Failure> {
+        let _busy = self.engine.busy();
+        let deadline = self.engine.config().call_deadline;
+        let made = within(deadline, self.pre.instantiate_async(&mut self.store)).await;
+        let (mut instance, init) = self.instance(made)?;
+        if let Some(init) = init {
+            instance.begin()?;
+            let answer = within(deadline, init.call_async(&mut instance.store, ())).await;
+            instance.end_init(answer)?;
+        }
+        Ok(instance.ready())
+    }
+
+    /// See [`Version::instantiate_now`](super::Version::instantiate_now).
+    pub(super) fn fill_now(mut self, host: &mut Option<Box<H>>) -> Result<Instance<H>, Failure> {
+        let _busy = self.engine.busy();
+        self.store.data_mut().host = host.take();
+        let made = self.pre.instantiate(&mut self.store);
+        *host = self.store.data_mut().host.take();
+        let made = (!self.store.data().expired()).then_some(made);
+        let (mut instance, init) = self.instance(made)?;
+        if let Some(init) = init {
+            instance.begin()?;
+            store::begin(&mut instance.store);
+            instance.store.data_mut().host = host.take();
+            let answer = init.call(&mut instance.store, ());
+            *host = instance.store.data_mut().host.take();
+            let answer = (!instance.store.data().expired()).then_some(answer);
+            instance.end_init(answer)?;
+        }
+        Ok(instance.ready())
+    }
+
+    /// The instance, and its `init` if it has one.
+    fn instance(self, made: Made) -> Result<Unprepared<H>, Failure> {
+        let Self { engine, exports, mut store, output, serial, .. } = self;
+        let config = engine.config();
+        let (deadline, memory_limit) = (config.call_deadline, config.memory_limit);
+        let refused = store.data().limits.refused();
+        let guest = match made {
+            Some(Ok(guest)) => guest,
+            Some(Err(_)) if refused => return Err(Failure::Memory { limit: memory_limit }),
+            Some(Err(error)) => return Err(Failure::instantiate(&error, &output.last_words())),
+            None => return Err(Failure::Deadline { after: deadline }),
+        };
+        let missing = |error| Failure::instantiate(&error, "");
+        let init = exports
+            .init
+            .map(|init| guest.get_typed_func(&mut store, init))
+            .transpose()
+            .map_err(missing)?;
+        let instance = Instance {
+            on_open: guest.get_typed_func(&mut store, exports.on_open).map_err(missing)?,
+            on_message: guest.get_typed_func(&mut store, exports.on_message).map_err(missing)?,
+            on_close: guest.get_typed_func(&mut store, exports.on_close).map_err(missing)?,
+            store,
+            output,
+            deadline,
+            memory_limit,
+            calls: 0,
+            dead: false,
+            serial,
+        };
+        Ok((instance, init))
+    }
 }
 
 impl<H: Host> Instance<H> {
@@ -127,7 +176,7 @@ impl<H: Host> Instance<H> {
         self.store.data_mut().host.as_deref_mut()
     }
 
-    /// Runs one handler.
+    /// Runs one handler of a plugin that [waits](super::Facts::waits).
     ///
     /// A guest that computes gives way at each tick, so calls into other instances go on beside
     /// it; one that waits costs no thread. Whoever polls this holds a [`Busy`](super::Busy) of
@@ -138,6 +187,7 @@ impl<H: Host> Instance<H> {
     /// The instance is [`dead`](Self::dead) after any.
     pub async fn call(&mut self, call: Call<'_>) -> Result<(), Failure> {
         self.begin()?;
+        self.store.data_mut().in_handler = true;
         let deadline = self.deadline;
         let store = &mut self.store;
         let outcome = match call {
@@ -155,6 +205,34 @@ impl<H: Host> Instance<H> {
                 within(deadline, on_close.call_async(store, (conn.to_u64(), close))).await
             }
         };
+        self.end(outcome)
+    }
+
+    /// Runs one handler of a plugin that does not wait, on this thread's stack: 2 MiB of it.
+    ///
+    /// The host that was lent is [told](Host::overdue) where it takes longer than a tick. The
+    /// caller holds a [`Busy`](super::Busy) of the engine meanwhile.
+    ///
+    /// # Errors
+    /// The instance is [`dead`](Self::dead) after any.
+    pub fn call_now(&mut self, call: Call<'_>) -> Result<(), Failure> {
+        self.begin()?;
+        store::begin(&mut self.store);
+        self.store.data_mut().in_handler = true;
+        let store = &mut self.store;
+        let outcome = match call {
+            Call::Open { conn } => self.on_open.call(store, (conn.to_u64(),)),
+            Call::Message { conn, kind, payload } => {
+                let message = message(kind, payload)?;
+                let on_message: TypedFunc<(u64, Message<'_>), ()> = self.on_message;
+                on_message.call(store, (conn.to_u64(), message))
+            }
+            Call::Close { conn, code, reason } => {
+                let on_close: TypedFunc<(u64, CloseFrame<'_>), ()> = self.on_close;
+                on_close.call(store, (conn.to_u64(), CloseFrame { code, reason }))
+            }
+        };
+        let outcome = (!self.store.data().expired()).then_some(outcome);
         self.end(outcome)
     }
 
@@ -177,11 +255,14 @@ impl<H: Host> Instance<H> {
         self.serial
     }
 
-    async fn init(&mut self, init: TypedFunc<(), Init>) -> Result<(), Failure> {
-        self.begin()?;
-        let outcome = within(self.deadline, init.call_async(&mut self.store, ())).await;
+    fn end_init(&mut self, outcome: Option<wasmtime::Result<Init>>) -> Result<(), Failure> {
         let (answer,) = self.end(outcome)?;
         answer.map_err(|text| Failure::init(&text))
+    }
+
+    fn ready(mut self) -> Self {
+        self.store.data_mut().limits.settle();
+        self
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
@@ -196,6 +277,7 @@ impl<H: Host> Instance<H> {
     }
 
     fn end<T>(&mut self, outcome: Option<wasmtime::Result<T>>) -> Result<T, Failure> {
+        self.store.data_mut().in_handler = false;
         match outcome {
             Some(Ok(value)) => {
                 self.dead = false;

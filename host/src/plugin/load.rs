@@ -30,6 +30,9 @@ pub struct Facts {
     pub has_lifecycle: bool,
     /// It has `gate`.
     pub has_gate: bool,
+    /// It imports something to wait with. One that does not only computes, and its calls are
+    /// plain function calls.
+    pub waits: bool,
     /// Interfaces that it imports, with versions.
     pub imports: Vec<String>,
     /// Interfaces that it exports, with versions.
@@ -89,7 +92,7 @@ pub(super) fn load<H: Host>(engine: &Engine, bytes: &[u8]) -> Result<Loaded<H>, 
         return Err(LoadError::NotCalled(GATE));
     }
     let mut linker = Linker::new(engine.wasm());
-    let pre = imports::link(&mut linker)
+    let pre = imports::link(&mut linker, facts.waits)
         .and_then(|()| linker.instantiate_pre(&component))
         .map_err(|error| mismatched_import(&error))?;
     let exports = exports(&pre, &facts)?;
@@ -190,6 +193,8 @@ fn examine(engine: &Engine, component: &Component) -> (Facts, Vec<String>) {
             missing.push(name.to_owned());
         }
         if let ComponentItem::ComponentInstance(interface) = &import.ty {
+            facts.waits |= functions(engine, interface)
+                .any(|function| imports::waits(unversioned(name), function));
             let has = |function| interface.get_export(engine.wasm(), function).is_some();
             match unversioned(name) {
                 "plugsock:plugin/connections" => {
@@ -211,6 +216,16 @@ fn has_functions(engine: &Engine, interface: &ComponentInstance) -> bool {
     interface.exports(engine.wasm()).any(|(_, export)| {
         matches!(export.ty, ComponentItem::ComponentFunc(_) | ComponentItem::Resource(_))
     })
+}
+
+fn functions<'a>(
+    engine: &'a Engine,
+    interface: &'a ComponentInstance,
+) -> impl Iterator<Item = &'a str> {
+    interface
+        .exports(engine.wasm())
+        .filter(|(_, export)| matches!(export.ty, ComponentItem::ComponentFunc(_)))
+        .map(|(name, _)| name)
 }
 
 fn exports<H: Host>(pre: &InstancePre<Data<H>>, facts: &Facts) -> Result<Exports, LoadError> {

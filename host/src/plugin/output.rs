@@ -111,7 +111,8 @@ impl Output {
 
     /// Forgets what was written before this call.
     pub(super) fn begin_call(&self) {
-        if self.buffers.has_tail.swap(false, Ordering::Relaxed) {
+        if self.buffers.has_tail.load(Ordering::Relaxed) {
+            self.buffers.has_tail.store(false, Ordering::Relaxed);
             lock(&self.buffers.tail).clear();
             self.buffers.panicking.store(false, Ordering::Relaxed);
         }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::engine::Engine;
 use super::failure::Failure;
 use super::host::Host;
-use super::instance::{self, Instance};
+use super::instance::{Blank, Instance};
 use super::load::{self, Exports, Facts, LoadError};
 use super::output::{Log, Output};
 use super::store::Data;
@@ -70,8 +70,21 @@ impl<H: Host> Version<H> {
     /// [`Failure::Instantiate`] where no slot is free or a start function fails,
     /// [`Failure::Init`] where `init` returns an error, and what a call can fail with.
     pub async fn instantiate(&self) -> Result<Instance<H>, Failure> {
-        instance::new(&self.engine, &self.pre, &self.exports, Output::new(&self.log), self.serial)
-            .await
+        self.blank().fill().await
+    }
+
+    /// The same for a plugin that does not [wait](Facts::waits), on this thread's stack. `host` is
+    /// lent meanwhile, only to be [told](Host::overdue) where it takes long.
+    ///
+    /// # Errors
+    /// As [`Version::instantiate`].
+    pub fn instantiate_now(&self, host: &mut Option<Box<H>>) -> Result<Instance<H>, Failure> {
+        self.blank().fill_now(host)
+    }
+
+    fn blank(&self) -> Blank<'_, H> {
+        let (output, waits) = (Output::new(&self.log), self.facts.waits);
+        Blank::new(&self.engine, &self.pre, &self.exports, output, waits, self.serial)
     }
 
     /// The plugin's name in the configuration.

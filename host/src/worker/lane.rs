@@ -1,77 +1,92 @@
-//! One handler in flight at a time: envelope, lease, call, effects.
+//! Handlers of plugins that wait, one at a time per lane.
 
+use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::pin;
 use std::rc::Rc;
-use std::str;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::OnFailure;
-use super::pool::Thread;
-use crate::inbound::{self, Happening, Ticket, Work};
-use crate::metrics::Counter;
-use crate::outbound::{Effects, Outgoing};
-use crate::plugin::{Call, Failure, Instance, Version};
-use crate::types::{ConnectionId, PluginId};
+use tokio::runtime::Builder;
+use tokio::sync::Notify;
+use tokio::task::LocalSet;
 
-/// Events of one connection that are handled before others have their turn.
-const QUANTUM: u32 = 16;
-/// Events whose effects are posted together, at most.
-const SETTLE_EVENTS: usize = 512;
-/// Failures that one lane logs per second; the rest is counted.
-const LOGGED_PER_SECOND: u32 = 10;
-/// Ticks of the guests' clock per second.
-const TICKS_PER_SECOND: u64 = 1_000;
+use super::Common;
+use super::desk::Desk;
+use super::hand::event;
+use super::instances::Instances;
+use super::ledger::Ledger;
+use crate::inbound::{Happening, Work};
+use crate::plugin::{Busy, Call, Failure, Instance, Version};
+
+/// What the lanes of one thread share.
+///
+/// Of the lanes that have nothing to do one listens for the thread's bell; the others are idle
+/// until a handler does not return at once and its lane needs a stand-in.
+#[derive(Debug)]
+pub(super) struct Thread {
+    number: usize,
+    common: Arc<Common>,
+    /// Keeps the guests' clock ticking while any lane has something to do.
+    busy: RefCell<Option<Busy>>,
+    /// Lanes that look for work, do it, or are in the middle of a handler.
+    active: Cell<usize>,
+    /// Of those, the ones whose handler did not return at once.
+    engaged: Cell<usize>,
+    listening: Cell<bool>,
+    idle: Notify,
+    idlers: Cell<usize>,
+}
 
 /// Does one thing after another; several lanes share a thread.
 #[derive(Debug)]
-pub(super) struct Lane {
+struct Lane {
     thread: Rc<Thread>,
     instances: Instances,
-    /// The current call's, unless an instance has them.
-    effects: Option<Box<Effects>>,
-    outgoing: Outgoing,
-    /// What is done but not settled.
-    done: Done,
+    /// Unless an instance has it.
+    desk: Option<Box<Desk>>,
+    ledger: Ledger,
     /// The last call did not return at once.
     was_slow: bool,
-    tick: u64,
-    log: Log,
 }
 
-#[derive(Debug, Default)]
-struct Done {
-    tickets: Vec<Ticket>,
-    events: usize,
-    bytes: usize,
-}
-
-/// Keeps a plugin that fails on every message from filling the disk.
-#[derive(Debug, Default)]
-struct Log {
-    second: u64,
-    written: u32,
-    suppressed: u64,
+/// One thread's life: so many lanes, until there will be no more work.
+pub(super) fn run(number: usize, lanes: usize, common: &Arc<Common>) -> io::Result<()> {
+    let runtime = Builder::new_current_thread().enable_time().build()?;
+    let thread = Rc::new(Thread {
+        number,
+        common: Arc::clone(common),
+        busy: RefCell::default(),
+        active: Cell::new(0),
+        engaged: Cell::new(0),
+        listening: Cell::new(false),
+        idle: Notify::new(),
+        idlers: Cell::new(0),
+    });
+    let set = LocalSet::new();
+    for _ in 0..lanes {
+        set.spawn_local(Lane::new(Rc::clone(&thread)).run());
+    }
+    runtime.block_on(set);
+    Ok(())
 }
 
 impl Lane {
-    pub(super) fn new(thread: Rc<Thread>, instances: Instances) -> Self {
-        let shared = Arc::clone(&thread.env.shared);
-        let effects = Effects::new(Arc::clone(&shared), thread.env.encoding.clone());
+    fn new(thread: Rc<Thread>) -> Self {
+        let common = &thread.common;
+        let counting = common.env.shared.hub.shards() + common.crews + thread.number;
         Self {
-            thread,
-            instances,
-            effects: Some(Box::new(effects)),
-            outgoing: Outgoing::new(shared),
-            done: Done::default(),
+            instances: Instances::new(&common.singles),
+            desk: None,
+            ledger: Ledger::new(&common.env, counting),
             was_slow: false,
-            tick: 0,
-            log: Log::default(),
+            thread,
         }
     }
 
-    /// Works until the pool closes.
-    pub(super) async fn run(mut self) {
+    /// Works until there will be no more work.
+    async fn run(mut self) {
         loop {
             self.thread.activate();
             self.work().await;
@@ -84,98 +99,87 @@ impl Lane {
 
     /// Works until there is nothing to do.
     async fn work(&mut self) {
-        loop {
-            let Some(work) = self.thread.env.inbound.take(self.thread.number, QUANTUM) else {
-                if self.settle() {
-                    continue;
-                }
-                return;
-            };
+        while let Some(work) = self.thread.common.inbox.take() {
             self.handle(&work).await;
-            self.done.tickets.push(work.ticket());
             drop(work);
-            let tick = self.thread.env.engine.ticks();
-            let late = tick != self.tick;
-            self.tick = tick;
-            if late || self.done.events >= SETTLE_EVENTS {
+            if self.ledger.is_due() {
                 self.settle();
-            }
-            if late && self.thread.is_shared() {
-                tokio::task::yield_now().await;
+                if self.thread.is_shared() {
+                    tokio::task::yield_now().await;
+                }
             }
         }
+        self.settle();
     }
 
     /// Runs the handlers of one connection's events.
     async fn handle(&mut self, work: &Work) {
         let (conn, plugin) = (work.conn(), work.plugin());
-        let single = work.sequence() == inbound::Sequence::Plugin;
-        let version = self.thread.env.table.active(plugin);
+        let version = self.thread.common.env.table.active(plugin);
         let mut instance = None;
         let (mut events, mut bytes) = (0, 0);
         for (what, payload) in work.events() {
+            events += 1;
+            bytes += payload.len();
             if let Some(version) = &version {
                 let call = event(conn, what, payload);
-                if let Err(failure) = self.call(version, single, &mut instance, call).await {
-                    self.fail(version, conn, &failure);
+                if let Err(failure) = self.call(version, work, &mut instance, call).await {
+                    self.ledger.fail(version, conn, &failure);
                 }
             }
             if let Happening::Close(_) = what {
-                self.thread.env.shared.notes.end(conn);
-                self.outgoing.finished(conn);
+                self.ledger.finished(conn);
             }
-            events += 1;
-            bytes += payload.len();
             if std::mem::take(&mut self.was_slow) {
                 // One slow call is enough: others have their turn before the next.
-                self.thread.env.inbound.put_back(work, events);
                 break;
-            }
-            if self.outgoing.is_full() {
-                self.outgoing.post();
             }
         }
         if let Some(mut instance) = instance {
-            self.effects = instance.reclaim();
-            self.instances.put(plugin, instance, single);
+            self.desk = instance.reclaim();
+            self.instances.put(plugin, instance, work.is_single());
         }
-        self.done.events += events as usize;
-        self.done.bytes += bytes;
-        self.outgoing.handled(conn, events, u32::try_from(bytes).unwrap_or(u32::MAX));
+        self.ledger.enter(work, events, bytes);
     }
 
     /// One call, and its effects if it returns. `instance` is what the run has leased so far; it
-    /// has the lane's effects, and a failure leaves none.
+    /// has the lane's desk, and a failure leaves none.
     async fn call(
         &mut self,
-        version: &Version<Effects>,
-        single: bool,
-        instance: &mut Option<Instance<Effects>>,
+        version: &Version<Desk>,
+        work: &Work,
+        instance: &mut Option<Instance<Desk>>,
         call: Call<'_>,
     ) -> Result<(), Failure> {
         let leased = match instance {
             Some(leased) => leased,
             None => {
-                let mut leased = match self.instances.take(version, single) {
+                let mut leased = match self.instances.take(version, work.is_single()) {
                     Some(leased) => leased,
                     None => self.patiently(version.instantiate()).await?,
                 };
-                leased.lend(self.effects.take().unwrap_or_else(|| self.new_effects()));
+                let desk = self.desk.take();
+                leased.lend(desk.unwrap_or_else(|| Desk::new(&self.thread.common, None)));
                 instance.insert(leased)
             }
         };
-        if let Some(effects) = leased.host_mut() {
-            effects.begin(version.id());
+        if let Some(desk) = leased.host_mut() {
+            desk.effects.begin(version.id());
         }
         if version.facts().flushes {
             // What is flushed in mid-call must not overtake what earlier calls asked for.
-            self.outgoing.post();
+            self.ledger.post();
         }
-        let outcome = self.patiently(leased.call(call)).await;
+        let outcome = if version.facts().waits {
+            self.patiently(leased.call(call)).await
+        } else {
+            // Replaced while the work was on its way here.
+            leased.call_now(call)
+        };
         match (&outcome, leased.host_mut()) {
-            (Ok(()), Some(effects)) => self.outgoing.absorb(effects),
+            (Ok(()), Some(desk)) => self.ledger.absorb(&mut desk.effects),
             _ => {
-                self.effects = leased.reclaim();
+                self.desk = leased.reclaim();
                 *instance = None;
             }
         }
@@ -204,105 +208,77 @@ impl Lane {
         ready
     }
 
-    /// Posts the effects of all that is done and lets those connections go on. Returns whether
-    /// there was anything.
-    fn settle(&mut self) -> bool {
-        self.outgoing.post();
-        if self.done.tickets.is_empty() {
+    fn settle(&mut self) {
+        let runs = self.ledger.settle();
+        if runs > 0 {
+            let common = &self.thread.common;
+            // The crews take what their connections have sent meanwhile.
+            common.env.inbound.ring_if_needed();
+            common.abroad.fetch_sub(runs, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Thread {
+    /// The lane looks for work from now on.
+    fn activate(&self) {
+        self.active.set(self.active.get() + 1);
+        self.busy.borrow_mut().get_or_insert_with(|| self.common.env.engine.busy());
+    }
+
+    /// The lane has found none.
+    fn deactivate(&self) {
+        self.active.set(self.active.get() - 1);
+        if self.active.get() == 0 {
+            *self.busy.borrow_mut() = None;
+        }
+    }
+
+    /// A lane's handler did not return at once: another lane looks for work now.
+    fn engage(&self) {
+        self.engaged.set(self.engaged.get() + 1);
+        let inbox = &self.common.inbox;
+        if !inbox.is_empty() {
+            inbox.ring_another();
+        }
+        if self.listening.get() {
+            inbox.bell(self.number).ring();
+        } else if self.idlers.get() > 0 {
+            self.idle.notify_one();
+        }
+    }
+
+    /// The handler has returned.
+    fn disengage(&self) {
+        self.engaged.set(self.engaged.get() - 1);
+    }
+
+    /// Whether lanes are in the middle of handlers, so that whoever works must give way.
+    fn is_shared(&self) -> bool {
+        self.engaged.get() > 0
+    }
+
+    /// Waits until there may be work. False where there will be none any more.
+    async fn rest(&self) -> bool {
+        let common = &self.common;
+        if common.crews_are_gone.load(Ordering::SeqCst) {
+            self.idle.notify_waiters();
             return false;
         }
-        let env = &self.thread.env;
-        env.inbound.release(&mut self.done.tickets);
-        if env.inbound.room().give(self.done.events, self.done.bytes) {
-            env.shared.hub.ring_all();
+        if self.listening.get() {
+            self.idlers.set(self.idlers.get() + 1);
+            self.idle.notified().await;
+            self.idlers.set(self.idlers.get() - 1);
+            return true;
         }
-        (self.done.events, self.done.bytes) = (0, 0);
+        let bell = common.inbox.bell(self.number);
+        self.listening.set(true);
+        bell.set_asleep();
+        if common.inbox.is_empty() && !common.crews_are_gone.load(Ordering::SeqCst) {
+            bell.wait().await;
+        }
+        bell.set_awake();
+        self.listening.set(false);
         true
-    }
-
-    fn fail(&mut self, version: &Version<Effects>, conn: ConnectionId, failure: &Failure) {
-        let env = &self.thread.env;
-        let counting = env.shared.hub.shards() + self.thread.number;
-        env.metrics.add(counting, Counter::HandlerFailures, 1);
-        let policy = env.on_failure.get(usize::from(version.id().0)).copied().unwrap_or_default();
-        if policy == OnFailure::Close {
-            self.outgoing.close(conn, 1011, "the plugin failed");
-        }
-        if let Some(suppressed) = self.log.admit(env.engine.ticks() / TICKS_PER_SECOND) {
-            let (plugin, digest, reason) = (version.name(), version.digest(), failure.label());
-            tracing::warn!(plugin, digest, %conn, reason, suppressed, "message dropped: {failure}");
-        }
-    }
-
-    fn new_effects(&self) -> Box<Effects> {
-        let env = &self.thread.env;
-        Box::new(Effects::new(Arc::clone(&env.shared), env.encoding.clone()))
-    }
-}
-
-impl Log {
-    /// Whether a failure may be logged in this second; if so, how many were not before it.
-    fn admit(&mut self, second: u64) -> Option<u64> {
-        if second != self.second {
-            (self.second, self.written) = (second, 0);
-        }
-        if self.written >= LOGGED_PER_SECOND {
-            self.suppressed += 1;
-            return None;
-        }
-        self.written += 1;
-        Some(std::mem::take(&mut self.suppressed))
-    }
-}
-
-/// The instances of `instances = "single"` plugins, by plugin. The queue lets only one lane have
-/// one at a time.
-pub(super) type Singles = [Mutex<Option<Instance<Effects>>>];
-
-/// A lane's own instances, by plugin; it makes them when it first needs them.
-#[derive(Debug)]
-pub(super) struct Instances {
-    own: Vec<Option<Instance<Effects>>>,
-    singles: Arc<Singles>,
-}
-
-impl Instances {
-    pub(super) fn new(singles: Arc<Singles>) -> Self {
-        Self { own: (0..singles.len()).map(|_| None).collect(), singles }
-    }
-
-    fn take(&mut self, version: &Version<Effects>, single: bool) -> Option<Instance<Effects>> {
-        let plugin = usize::from(version.id().0);
-        let instance = if single {
-            self.singles.get(plugin)?.lock().unwrap_or_else(PoisonError::into_inner).take()
-        } else {
-            self.own.get_mut(plugin)?.take()
-        };
-        instance.filter(|instance| instance.serial() == version.serial())
-    }
-
-    fn put(&mut self, plugin: PluginId, instance: Instance<Effects>, single: bool) {
-        // A single instance's memory is the plugin's state: it is not thrown away for its age.
-        if instance.dead() || (!single && instance.worn_out()) {
-            return;
-        }
-        let plugin = usize::from(plugin.0);
-        if single {
-            if let Some(place) = self.singles.get(plugin) {
-                *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(instance);
-            }
-        } else if let Some(place) = self.own.get_mut(plugin) {
-            *place = Some(instance);
-        }
-    }
-}
-
-fn event(conn: ConnectionId, what: Happening, payload: &[u8]) -> Call<'_> {
-    match what {
-        Happening::Open => Call::Open { conn },
-        Happening::Message(kind) => Call::Message { conn, kind, payload },
-        Happening::Close(code) => {
-            Call::Close { conn, code, reason: str::from_utf8(payload).unwrap_or_default() }
-        }
     }
 }

@@ -1,26 +1,48 @@
 //! Step 5: handlers run, on threads of their own.
 //!
-//! A worker thread runs several *lanes*, each of which has one handler in flight at a time. One
-//! lane does the work while handlers return at once; where a handler waits, or computes for longer
-//! than a tick, its lane waits with it and the next lane takes over. So a slow handler delays its
-//! own connection only, and `pool_size` counts handlers in flight, not threads.
+//! ```text
+//!             ┌► hand ─ plugins that only compute: plain calls
+//!  inbound ─► crew        │ one takes longer than a tick: another thread of the crew goes on
+//!             │           ▼
+//!             └► inbox ─► lanes ─ plugins that can wait: calls that can be suspended
+//! ```
+//!
+//! Each worker is a *crew* of threads of which one at a time takes work from the queues. It runs
+//! the handlers of plugins that cannot wait itself; where one computes for longer than a tick,
+//! another thread of the crew takes over. What is for plugins that can wait goes to threads with
+//! several *lanes*, each of which has one handler in flight at a time; where one waits or computes
+//! for longer than a tick, the next lane takes over. So a slow handler delays its own connection
+//! only, and `pool_size` counts handlers in flight.
 
 mod config;
-mod host;
+mod crew;
+mod desk;
+mod hand;
+mod inbox;
+mod instances;
 mod lane;
+mod ledger;
 mod pool;
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex};
 
 pub use config::Config;
+pub use desk::Desk;
 pub use pool::Pool;
+
+use inbox::Inbox;
+use instances::Singles;
 
 use crate::inbound::Inbound;
 use crate::metrics::Metrics;
-use crate::outbound::{Effects, Encoding, Shared};
+use crate::outbound::{Encoding, Shared};
 use crate::plugin::{Engine, Table};
 
-/// What all workers have in common.
+/// Events of one connection that are handled before others have their turn.
+const QUANTUM: u32 = 16;
+
+/// What all workers have in common with the rest of the host.
 #[derive(Debug)]
 pub struct Env {
     /// Where work comes from.
@@ -28,15 +50,45 @@ pub struct Env {
     /// Where its effects go.
     pub shared: Arc<Shared>,
     /// Which version serves each plugin.
-    pub table: Table<Effects>,
+    pub table: Table<Desk>,
     /// What runs them.
     pub engine: Engine,
     /// What happens to a connection whose handler fails, by plugin.
     pub on_failure: Box<[OnFailure]>,
     /// How the messages leave that handlers send.
     pub encoding: Encoding,
-    /// The host's counters. Worker `n` counts as thread `shards + n`.
+    /// The host's counters. Worker `n` counts as threads `shards + n` and `shards + workers + n`.
     pub metrics: Arc<Metrics>,
+}
+
+/// What they have in common among themselves.
+#[derive(Debug)]
+struct Common {
+    env: Arc<Env>,
+    crews: usize,
+    singles: Arc<Singles>,
+    inbox: Inbox,
+    /// Runs that are out and not in the hands of a thread that takes work: with a lane, or with a
+    /// thread that gave its role away. More may be queued behind them.
+    abroad: AtomicUsize,
+    /// No more work is submitted.
+    closing: AtomicBool,
+    /// Nothing is put into the inbox any more.
+    crews_are_gone: AtomicBool,
+}
+
+impl Common {
+    fn new(env: Arc<Env>, crews: usize) -> Self {
+        Self {
+            crews,
+            singles: env.on_failure.iter().map(|_| Mutex::default()).collect(),
+            inbox: Inbox::new(crews),
+            abroad: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            crews_are_gone: AtomicBool::new(false),
+            env,
+        }
+    }
 }
 
 /// What happens to a connection whose handler trapped or ran out of time.

@@ -1,7 +1,7 @@
 //! The program itself.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -111,6 +111,15 @@ impl Process {
         // Behind the name, which may hold blanks, utime and stime are the 12th and 13th field.
         let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
         fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+    }
+
+    /// The names of its threads.
+    pub(crate) fn threads(&self) -> Vec<String> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
+        let name = |task: io::Result<fs::DirEntry>| {
+            fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default()
+        };
+        tasks.map(name).collect()
     }
 
     /// Resident memory.

@@ -1,5 +1,6 @@
 //! What guests may import, a file per WIT interface.
 
+mod at_once;
 mod channels;
 mod connections;
 mod outbox;
@@ -18,12 +19,23 @@ type Answer = Result<(), EffectError>;
 /// Bytes of a channel's name; at least 1.
 const NAME: usize = 255;
 
-/// Serves everything that a plugin may import.
-pub(super) fn link<H: Host>(linker: &mut Linker<Data<H>>) -> wasmtime::Result<()> {
+/// Serves everything that a plugin may import. One that does not [wait](waits) gets plain functions
+/// only, so that its calls need no stack to be suspended on.
+pub(super) fn link<H: Host>(linker: &mut Linker<Data<H>>, waits: bool) -> wasmtime::Result<()> {
     connections::link(linker)?;
     channels::link(linker)?;
     outbox::link(linker)?;
-    wasi::link(linker)
+    wasi::link(linker)?;
+    if waits { wasi::link_waiting(linker) } else { at_once::link(linker) }
+}
+
+/// Whether a function of an interface, named without its version, is there to wait with or may
+/// wait itself. Output and the end of input are always ready.
+pub(super) fn waits(interface: &str, function: &str) -> bool {
+    match interface {
+        "wasi:clocks/monotonic-clock" => function.starts_with("subscribe"),
+        _ => wasi::WAITING.contains(&interface),
+    }
 }
 
 /// Whether the host serves an interface, named without its version.
@@ -35,11 +47,14 @@ pub(super) fn serves(interface: &str) -> bool {
 }
 
 /// Lets the host that was lent for this call read the guest's memory and answer. None outside a
-/// handler, where no host is lent.
+/// handler.
 fn ask<H: Host, R>(
     context: &mut Context<'_, H>,
     answer: impl FnOnce(&mut H, StoreContext<'_, Data<H>>) -> R,
 ) -> Option<R> {
+    if !context.data().in_handler {
+        return None;
+    }
     // Taken out for the moment: the guest's memory is borrowed from the same store.
     let mut host = context.data_mut().host.take()?;
     let answer = answer(&mut host, context.as_context());

@@ -52,6 +52,16 @@ pub(in crate::plugin) const SERVED: &[&str] = &[
     "wasi:sockets/udp-create-socket",
 ];
 
+/// Those among them with functions that may wait, `wasi:io` apart.
+pub(in crate::plugin) const WAITING: &[&str] = &[
+    "wasi:filesystem/types",
+    "wasi:sockets/ip-name-lookup",
+    "wasi:sockets/tcp",
+    "wasi:sockets/tcp-create-socket",
+    "wasi:sockets/udp",
+    "wasi:sockets/udp-create-socket",
+];
+
 struct Io;
 
 impl HasData for Io {
@@ -73,14 +83,18 @@ pub(in crate::plugin) fn context(output: &Output) -> WasiCtx {
 
 pub(super) fn link<H: Host>(linker: &mut Linker<Data<H>>) -> wasmtime::Result<()> {
     io::error::add_to_linker::<_, Io>(linker, table)?;
-    io::poll::add_to_linker::<_, Io>(linker, table)?;
-    io::streams::add_to_linker::<_, Io>(linker, table)?;
     clocks::wall_clock::add_to_linker::<_, WasiClocks>(linker, Data::clocks)?;
     clocks::monotonic_clock::add_to_linker::<_, WasiClocks>(linker, Data::clocks)?;
     random::random::add_to_linker::<_, WasiRandom>(linker, Data::random)?;
     random::insecure::add_to_linker::<_, WasiRandom>(linker, Data::random)?;
     random::insecure_seed::add_to_linker::<_, WasiRandom>(linker, Data::random)?;
-    link_cli(linker)?;
+    link_cli(linker)
+}
+
+/// What may wait, or can only be had by what may.
+pub(super) fn link_waiting<H: Host>(linker: &mut Linker<Data<H>>) -> wasmtime::Result<()> {
+    io::poll::add_to_linker::<_, Io>(linker, table)?;
+    io::streams::add_to_linker::<_, Io>(linker, table)?;
     link_nothing_reachable(linker)
 }
 

@@ -17,27 +17,6 @@ fn report(on_message: &str) -> (Vec<u8>, Vec<Asked>) {
 }
 
 #[test]
-fn the_embedded_echo_sends_back_any_message_of_0_bytes_to_4_mib() {
-    let engine = engine(PATIENT);
-    let version = load(&engine, EMBEDDED_ECHO);
-    run(async {
-        let _busy = engine.busy();
-        let mut instance = instance(&version).await;
-        instance.call(Call::Open { conn: CONN }).await.unwrap();
-        for length in [0, 1, 125, 126, 65_535, 65_536, 4 << 20, 3] {
-            for kind in [Kind::Text, Kind::Binary] {
-                let payload: Vec<u8> = (b'a'..=b'w').cycle().take(length).collect();
-                instance.call(message(kind, &payload)).await.unwrap();
-                let sent = std::mem::take(&mut instance.host_mut().unwrap().0);
-                assert_eq!(sent, [Asked::Send(CONN, kind, payload)], "{length}");
-            }
-        }
-        instance.call(Call::Close { conn: CONN, code: 1000, reason: "bye" }).await.unwrap();
-        assert!(instance.reclaim().unwrap().0.is_empty());
-    });
-}
-
-#[test]
 fn binary_may_hold_any_bytes_and_text_any_characters() {
     let engine = engine(PATIENT);
     let version = load(&engine, EMBEDDED_ECHO);

@@ -1,5 +1,6 @@
 //! Guests in text form against the whole module, with a host that records what they ask for.
 
+mod at_once;
 mod calls;
 mod contract;
 mod failures;
@@ -30,6 +31,7 @@ enum Asked {
     Publish(String, Kind, Vec<u8>, Option<ConnectionId>),
     Broadcast(Kind, Vec<u8>),
     Flush,
+    Overdue,
 }
 
 #[derive(Default)]
@@ -109,6 +111,10 @@ impl Host for Recorder {
 
     fn flush(&mut self) {
         self.0.push(Asked::Flush);
+    }
+
+    fn overdue(&mut self) {
+        self.0.push(Asked::Overdue);
     }
 }
 
