@@ -139,3 +139,30 @@ fn a_plugin_reaches_its_own_connections_only() {
     wanderer.text(&format!("close {own} me too"));
     assert_eq!(wanderer.expect_close(), (1000, "me too".to_owned()));
 }
+
+/// More than a shard writes to in one turn, and more messages than one.
+#[test]
+fn thousands_hear_each_publish_once_in_order_and_the_counts_add_up() {
+    const MEMBERS: usize = 1_500;
+    let served = Site::new().plugin("publisher").set("server.shards", "1").start();
+    let mut members: Vec<Client> =
+        (0..MEMBERS).map(|_| Client::open(served.address(), "/publisher?feed")).collect();
+    // Whoever is answered has joined.
+    members.iter_mut().for_each(|member| member.text("id"));
+    members.iter_mut().for_each(|member| drop(member.next_text()));
+    let gone = members.split_off(MEMBERS - 100);
+    gone.into_iter().for_each(Client::reset);
+    eventually("their end", || served.count(Counter::Closed) == 100);
+    let mut publisher = Client::open(served.address(), "/publisher");
+    for round in 0..3 {
+        publisher.text(&format!("publish {} 16 100", round * 16));
+        publisher.expect("done");
+    }
+    for member in &mut members {
+        for number in 0..48 {
+            assert_eq!(member.next_text()[..10].parse::<usize>().unwrap(), number);
+        }
+    }
+    assert_eq!(served.count(Counter::Delivered), 48 * (MEMBERS as u64 - 100));
+    assert_eq!(served.count_slow(), 0);
+}

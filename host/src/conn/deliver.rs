@@ -26,16 +26,19 @@ pub struct Variants<'a> {
 }
 
 impl Conn {
-    /// Notes a message for the end of the turn, in the form that was made for all.
-    pub fn push_shared(&mut self, message: Variants<'_>, pieces: &mut Pieces) {
+    /// Notes a message for the end of the turn, in the form that was made for all. False where it
+    /// is sent nothing any more.
+    pub fn push_shared(&mut self, message: Variants<'_>, pieces: &mut Pieces) -> bool {
         if !self.may_send() {
-            return;
+            return false;
         }
-        let Phase::Open(session) = &self.phase else { return };
+        let Phase::Open(session) = &self.phase else { return false };
         if message.deflated > 0 && session.compressing.takes_shared {
-            return self.push_deflated(message, pieces);
+            self.push_deflated(message, pieces);
+        } else {
+            self.queue.push(pieces, Source::Commit(message.commit), message.at, message.len);
         }
-        self.queue.push(pieces, Source::Commit(message.commit), message.at, message.len);
+        true
     }
 
     /// Notes a message in the compressed form that was made without what was sent before.

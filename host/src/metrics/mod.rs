@@ -16,6 +16,9 @@ pub enum Counter {
     MessagesIn,
     /// Messages whose handler failed, so that nothing came of them.
     HandlerFailures,
+    /// Messages of a publish or broadcast that were put on their way to one receiver each. Those
+    /// that its outbox has no room for are counted as dropped besides.
+    Delivered,
     /// Connections closed because a client did not read.
     ClosedAsSlow,
     /// Messages dropped because a client did not read, and the outbox kept the older ones.
@@ -28,12 +31,13 @@ pub enum Counter {
 
 impl Counter {
     /// All of them with their names.
-    pub const ALL: [(Self, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str); 10] = [
         (Self::Opened, "connections_opened"),
         (Self::Closed, "connections_closed"),
         (Self::Refused, "requests_refused"),
         (Self::MessagesIn, "messages_in"),
         (Self::HandlerFailures, "handler_failures"),
+        (Self::Delivered, "messages_delivered"),
         (Self::ClosedAsSlow, "slow_consumers_closed"),
         (Self::DroppedNewest, "messages_dropped_newest"),
         (Self::DroppedOldest, "messages_dropped_oldest"),

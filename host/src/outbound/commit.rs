@@ -2,13 +2,23 @@
 
 use crate::types::{ConnectionId, PluginId};
 
-/// One buffer with frames, names and reasons, and what to do with them, in order.
+/// One buffer with frames, one with names and reasons, and what to do with them, in order.
 #[derive(Debug, Default)]
 pub struct Commit {
-    /// What the entries' ranges point into.
+    /// Whole frames. Those of publishes in a row stand side by side, so that they leave each
+    /// subscriber as one range.
     pub bytes: Vec<u8>,
+    /// Names of channels, and reasons of closes.
+    pub names: Vec<u8>,
     /// In the order in which they were asked for.
     pub entries: Vec<Entry>,
+}
+
+/// A range of a commit's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    at: u32,
+    len: u8,
 }
 
 /// One effect. `at` and `len` are a range of the commit's bytes.
@@ -36,16 +46,14 @@ pub enum Entry {
         /// The length of the compressed frames.
         deflated: u32,
     },
-    /// Start of the closing handshake; the range is the reason.
+    /// Start of the closing handshake.
     Close {
         /// Which connection.
         conn: ConnectionId,
         /// The close code.
         code: u16,
-        /// Where the reason begins.
-        at: u32,
-        /// Its length, at most 123.
-        len: u8,
+        /// At most 123 bytes.
+        reason: Name,
     },
     /// So many of the connection's events have been handled: it may send more.
     Handled {
@@ -61,36 +69,32 @@ pub enum Entry {
         /// Which connection.
         conn: ConnectionId,
     },
-    /// The connection joins a channel; the range is the name.
+    /// The connection joins a channel.
     Subscribe {
         /// Which connection.
         conn: ConnectionId,
-        /// Where the name begins.
-        at: u32,
-        /// Its length.
-        len: u8,
+        /// Of which name.
+        channel: Name,
     },
-    /// The connection leaves a channel; the range is the name.
+    /// The connection leaves a channel.
     Unsubscribe {
         /// Which connection.
         conn: ConnectionId,
-        /// Where the name begins.
-        at: u32,
-        /// Its length.
-        len: u8,
+        /// Of which name.
+        channel: Name,
     },
-    /// A message for all subscribers; the range is the name, behind it the message as plain frames,
-    /// then, unless `deflated` is 0, as compressed ones.
+    /// A message for all subscribers: the range is the message as plain frames, then, unless
+    /// `deflated` is 0, as compressed ones.
     Publish {
         /// Who is left out.
-        except: Option<ConnectionId>,
+        except: ConnectionId,
         /// Whose channel.
         plugin: PluginId,
-        /// Length of the name.
-        name: u8,
-        /// Where the name begins.
+        /// Of which name.
+        channel: Name,
+        /// Where the plain frames begin.
         at: u32,
-        /// Length of the plain frames.
+        /// Their length.
         len: u32,
         /// The length of the compressed frames.
         deflated: u32,
@@ -139,32 +143,36 @@ impl Entry {
     pub fn range(&self) -> (u32, u32) {
         match *self {
             Self::Send { at, len, .. } | Self::Respond { at, len, .. } => (at, len),
-            Self::Message { at, len, deflated, .. } | Self::Broadcast { at, len, deflated, .. } => {
-                (at, len + deflated)
-            }
-            Self::Close { at, len, .. }
-            | Self::Subscribe { at, len, .. }
-            | Self::Unsubscribe { at, len, .. } => (at, u32::from(len)),
-            Self::Publish { at, name, len, deflated, .. } => (at, u32::from(name) + len + deflated),
-            Self::Handled { .. } | Self::Finished { .. } => (0, 0),
+            Self::Message { at, len, deflated, .. }
+            | Self::Broadcast { at, len, deflated, .. }
+            | Self::Publish { at, len, deflated, .. } => (at, len + deflated),
+            Self::Close { .. }
+            | Self::Subscribe { .. }
+            | Self::Unsubscribe { .. }
+            | Self::Handled { .. }
+            | Self::Finished { .. } => (0, 0),
         }
     }
 
-    /// The same effect with its range beginning at `start`.
-    #[must_use]
-    pub fn moved_to(mut self, start: u32) -> Self {
-        match &mut self {
+    fn name_mut(&mut self) -> Option<&mut Name> {
+        match self {
+            Self::Close { reason, .. } => Some(reason),
+            Self::Subscribe { channel, .. }
+            | Self::Unsubscribe { channel, .. }
+            | Self::Publish { channel, .. } => Some(channel),
+            _ => None,
+        }
+    }
+
+    fn at_mut(&mut self) -> Option<&mut u32> {
+        match self {
             Self::Send { at, .. }
             | Self::Message { at, .. }
             | Self::Broadcast { at, .. }
             | Self::Respond { at, .. }
-            | Self::Close { at, .. }
-            | Self::Subscribe { at, .. }
-            | Self::Unsubscribe { at, .. }
-            | Self::Publish { at, .. } => *at = start,
-            Self::Handled { .. } | Self::Finished { .. } => {}
+            | Self::Publish { at, .. } => Some(at),
+            _ => None,
         }
-        self
     }
 }
 
@@ -204,15 +212,39 @@ impl Commit {
         self.entries.push(Entry::Send { conn, at, len });
     }
 
+    /// Keeps a name or a reason; `None` where it has more than 255 bytes.
+    pub fn put_name(&mut self, name: &str) -> Option<Name> {
+        let len = u8::try_from(name.len()).ok()?;
+        let at = u32::try_from(self.names.len()).ok()?;
+        self.names.extend_from_slice(name.as_bytes());
+        Some(Name { at, len })
+    }
+
+    /// A name or a reason.
+    #[must_use]
+    pub fn name(&self, name: Name) -> &str {
+        let start = name.at as usize;
+        let bytes = self.names.get(start..start + usize::from(name.len)).unwrap_or_default();
+        str::from_utf8(bytes).unwrap_or_default()
+    }
+
     /// Appends one effect of another commit.
-    pub fn push_from(&mut self, other: &[u8], entry: Entry) {
+    pub fn push_from(&mut self, other: &Self, mut entry: Entry) {
         let (at, len) = entry.range();
         let start = self.end();
-        self.bytes.extend_from_slice(&other[at as usize..(at + len) as usize]);
-        match entry {
-            Entry::Send { conn, len, .. } => self.push_send(conn, start, len),
-            entry => self.entries.push(entry.moved_to(start)),
+        self.bytes.extend_from_slice(&other.bytes[at as usize..(at + len) as usize]);
+        if let Entry::Send { conn, len, .. } = entry {
+            return self.push_send(conn, start, len);
         }
+        if let Some(at) = entry.at_mut() {
+            *at = start;
+        }
+        if let Some(name) = entry.name_mut()
+            && let Some(moved) = self.put_name(other.name(*name))
+        {
+            *name = moved;
+        }
+        self.entries.push(entry);
     }
 
     /// Empties it for its next use.
@@ -221,6 +253,7 @@ impl Commit {
             self.bytes = Vec::new();
         }
         self.bytes.clear();
+        self.names.clear();
         self.entries.clear();
     }
 }
@@ -240,7 +273,7 @@ mod tests {
         }
         let mut commit = Commit::default();
         for entry in &effects.entries {
-            commit.push_from(&effects.bytes, *entry);
+            commit.push_from(&effects, *entry);
         }
         assert_eq!(
             commit.entries,
@@ -251,6 +284,28 @@ mod tests {
             ]
         );
         assert_eq!(commit.bytes, b"onetwothreefour");
+    }
+
+    #[test]
+    fn publishes_in_a_row_stand_side_by_side_and_keep_their_names() {
+        let mut effects = Commit::default();
+        for (name, text) in [("tea", "one"), ("", "two"), ("coffee", "three")] {
+            let channel = effects.put_name(name).unwrap();
+            let (at, len) = (effects.end(), u32::try_from(text.len()).unwrap());
+            effects.bytes.extend_from_slice(text.as_bytes());
+            let (except, plugin) = (ConnectionId::NOBODY, PluginId(1));
+            effects.entries.push(Entry::Publish { except, plugin, channel, at, len, deflated: 0 });
+        }
+        assert_eq!(effects.put_name(&"x".repeat(256)), None);
+        let mut commit = Commit { names: b"before".to_vec(), ..Commit::default() };
+        effects.entries.iter().for_each(|entry| commit.push_from(&effects, *entry));
+        assert_eq!(commit.bytes, b"onetwothree");
+        let name_of = |entry: &Entry| match entry {
+            Entry::Publish { channel, .. } => commit.name(*channel).to_owned(),
+            _ => panic!("not a publish"),
+        };
+        let names: Vec<String> = commit.entries.iter().map(name_of).collect();
+        assert_eq!(names, ["tea", "", "coffee"]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plugsock_ws::close;
 
 use super::encoder::Encoder;
-use super::{Coding, Commit, Encoding, Entry, Outgoing, Shared};
+use super::{Coding, Commit, Encoding, Entry, Name, Outgoing, Shared};
 use crate::types::{ConnectionId, Kind, PluginId, Request};
 
 /// Bytes of messages, names and reasons that one call may ask for, unless one message is larger.
@@ -109,8 +109,8 @@ impl Effects {
         if reason.len() > close::MAX_REASON_SIZE {
             return Err(Refused::TooLarge);
         }
-        let (at, len) = self.put_name(reason)?;
-        self.commit.entries.push(Entry::Close { conn, code, at, len });
+        let reason = self.put_name(reason)?;
+        self.commit.entries.push(Entry::Close { conn, code, reason });
         Ok(())
     }
 
@@ -120,8 +120,8 @@ impl Effects {
     /// [`Refused::NotOpen`], and [`Refused::TooLarge`] for a name of 0 or over 255 bytes.
     pub fn subscribe(&mut self, conn: ConnectionId, channel: &str) -> Result<(), Refused> {
         self.check_open(conn)?;
-        let (at, len) = self.put_channel(channel)?;
-        self.commit.entries.push(Entry::Subscribe { conn, at, len });
+        let channel = self.put_channel(channel)?;
+        self.commit.entries.push(Entry::Subscribe { conn, channel });
         Ok(())
     }
 
@@ -131,8 +131,8 @@ impl Effects {
     /// As [`Effects::subscribe`].
     pub fn unsubscribe(&mut self, conn: ConnectionId, channel: &str) -> Result<(), Refused> {
         self.check_open(conn)?;
-        let (at, len) = self.put_channel(channel)?;
-        self.commit.entries.push(Entry::Unsubscribe { conn, at, len });
+        let channel = self.put_channel(channel)?;
+        self.commit.entries.push(Entry::Unsubscribe { conn, channel });
         Ok(())
     }
 
@@ -148,11 +148,12 @@ impl Effects {
         except: Option<ConnectionId>,
     ) -> Result<(), Refused> {
         self.check_message(payload)?;
-        let (at, name) = self.put_channel(channel)?;
+        let channel = self.put_channel(channel)?;
+        let at = self.commit.end();
         let inflated = self.shared.directory.anyone_inflates(self.plugin);
         let (len, deflated) = self.put_variants(kind, payload, inflated);
-        let plugin = self.plugin;
-        self.commit.entries.push(Entry::Publish { except, plugin, name, at, len, deflated });
+        let (except, plugin) = (except.unwrap_or(ConnectionId::NOBODY), self.plugin);
+        self.commit.entries.push(Entry::Publish { except, plugin, channel, at, len, deflated });
         Ok(())
     }
 
@@ -245,25 +246,22 @@ impl Effects {
         (middle - start, self.commit.end() - middle)
     }
 
-    fn put_channel(&mut self, name: &str) -> Result<(u32, u8), Refused> {
+    fn put_channel(&mut self, name: &str) -> Result<Name, Refused> {
         if name.is_empty() || name.len() > MAX_CHANNEL {
             return Err(Refused::TooLarge);
         }
         self.put_name(name)
     }
 
-    fn put_name(&mut self, name: &str) -> Result<(u32, u8), Refused> {
-        let len = u8::try_from(name.len()).map_err(|_| Refused::TooLarge)?;
+    fn put_name(&mut self, name: &str) -> Result<Name, Refused> {
         self.check_budget(name.len())?;
-        let at = self.commit.end();
-        self.commit.bytes.extend_from_slice(name.as_bytes());
-        Ok((at, len))
+        self.commit.put_name(name).ok_or(Refused::TooLarge)
     }
 
     fn check_budget(&self, bytes: usize) -> Result<(), Refused> {
         let most = BUDGET_BYTES.max(self.encoder.max_message_size());
-        let fits =
-            self.commit.bytes.len() + bytes <= most && self.commit.entries.len() < BUDGET_EFFECTS;
+        let Commit { bytes: frames, names, entries } = &self.commit;
+        let fits = frames.len() + names.len() + bytes <= most && entries.len() < BUDGET_EFFECTS;
         if fits { Ok(()) } else { Err(Refused::OverBudget) }
     }
 }

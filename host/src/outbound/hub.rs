@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_full_mailbox_holds_back_those_who_post_until_it_is_emptied() {
         let hub = Arc::new(Hub::new(1));
-        let big = || Commit { bytes: vec![0; FULL_BYTES], entries: Vec::new() };
+        let big = || Commit { bytes: vec![0; FULL_BYTES], ..Commit::default() };
         hub.post(0, big());
         let posting = std::thread::scope(|scope| {
             let blocked = scope.spawn(|| hub.post(0, big()));

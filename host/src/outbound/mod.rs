@@ -16,7 +16,7 @@ mod topics;
 
 use std::sync::Arc;
 
-pub use commit::{Commit, Entry};
+pub use commit::{Commit, Entry, Name};
 pub use directory::{Coding, Directory};
 pub use effects::{Effects, Refused};
 pub use encoder::{Compression, Encoding};

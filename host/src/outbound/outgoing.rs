@@ -31,11 +31,11 @@ impl Outgoing {
         for (conn, attachment) in effects.attachments.drain(..) {
             self.shared.notes.set_attachment(conn, attachment);
         }
-        let Commit { bytes, entries } = &mut effects.commit;
-        for entry in entries.iter() {
+        let done = &effects.commit;
+        for entry in &done.entries {
             match entry.shard() {
-                Some(shard) => self.push_from(shard, bytes, *entry),
-                None => (0..self.commits.len()).for_each(|i| self.push_from(i, bytes, *entry)),
+                Some(shard) => self.push_from(shard, done, *entry),
+                None => (0..self.commits.len()).for_each(|i| self.push_from(i, done, *entry)),
             }
         }
         effects.clear();
@@ -54,9 +54,9 @@ impl Outgoing {
     /// The host itself closes the connection.
     pub fn close(&mut self, conn: ConnectionId, code: u16, reason: &'static str) {
         let Some(commit) = self.commits.get_mut(conn.shard()) else { return };
-        let (at, len) = (commit.end(), u8::try_from(reason.len()).unwrap_or(0));
-        commit.bytes.extend_from_slice(&reason.as_bytes()[..usize::from(len)]);
-        self.push(Entry::Close { conn, code, at, len });
+        if let Some(reason) = commit.put_name(reason) {
+            self.push(Entry::Close { conn, code, reason });
+        }
     }
 
     /// Whether it should be posted before more is done.
@@ -83,9 +83,9 @@ impl Outgoing {
         }
     }
 
-    fn push_from(&mut self, shard: usize, bytes: &[u8], entry: Entry) {
+    fn push_from(&mut self, shard: usize, done: &Commit, entry: Entry) {
         if let Some(commit) = self.commits.get_mut(shard) {
-            commit.push_from(bytes, entry);
+            commit.push_from(done, entry);
             self.full |= commit.entries.len() >= FULL_ENTRIES || commit.bytes.len() >= FULL_BYTES;
         }
     }

@@ -23,6 +23,9 @@ use crate::types::ConnectionId;
 
 /// Connections that are resumed per turn when the host has room again.
 const RESUMED: usize = 64;
+/// Sockets that are written to per turn, about 2 ms of it: a message for many thousands does not
+/// keep the shard from reading and answering pings.
+const WRITTEN: usize = 512;
 
 /// Everything of one I/O thread.
 #[derive(Debug)]
@@ -38,8 +41,8 @@ pub(super) struct Shard {
     batch: Batch,
     pieces: Pieces,
     codec: Codec,
-    /// Slots that have something to write.
-    flush: Vec<u32>,
+    /// Slots that have something to write, longest first.
+    flush: VecDeque<u32>,
     /// Slots whose socket may have more than one receive took.
     again: Vec<u32>,
     /// Connections that wait for room in the host's queues, longest first.
@@ -70,7 +73,7 @@ impl Shard {
             batch: Batch::default(),
             pieces: Pieces::default(),
             codec: settings.map_or_else(Codec::default, Codec::new),
-            flush: Vec::new(),
+            flush: VecDeque::new(),
             again: Vec::new(),
             stalled: VecDeque::new(),
             gone: Vec::new(),
@@ -87,21 +90,21 @@ impl Shard {
         loop {
             self.wait(&mut events)?;
             self.now = tick(self.started);
-            self.read(&events);
-            self.submit();
-            let hub = &self.env.shared.hub;
-            if self.commits.is_empty() {
-                hub.collect(self.env.shard, &mut self.commits);
-            }
             let mut commits = std::mem::take(&mut self.commits);
-            let done = self.carry_out(&commits);
+            self.read(&events, &commits);
+            self.submit();
+            if commits.is_empty() {
+                self.env.shared.hub.collect(self.env.shard, &mut commits);
+            }
+            let carried_out = self.carry_out(&commits);
             self.expire();
             self.resume_stalled();
             let over = self.obey();
-            self.write(&commits);
+            let written = self.write(&commits, WRITTEN);
             self.submit();
-            if done {
+            if carried_out && written {
                 self.env.shared.hub.give_back(self.env.shard, &mut commits);
+                self.carried = (0, 0);
             }
             self.commits = commits;
             self.bury();
@@ -118,6 +121,7 @@ impl Shard {
         let mail = !self.env.shared.hub.fall_asleep(self.env.shard);
         let busy = mail
             || !self.commits.is_empty()
+            || !self.flush.is_empty()
             || !self.again.is_empty()
             || self.door.has_more(self.now)
             || self.may_resume()
@@ -149,7 +153,7 @@ impl Shard {
     }
 
     /// Reads every socket that is ready, once.
-    fn read(&mut self, events: &Events) {
+    fn read(&mut self, events: &Events, commits: &[Commit]) {
         for slot in std::mem::take(&mut self.again) {
             if let Some(slot) = self.conns.slot(slot) {
                 slot.listed.again = false;
@@ -178,7 +182,7 @@ impl Shard {
                 }
             });
             if self.pieces.is_full() {
-                self.write(&[]);
+                self.write(commits, usize::MAX);
             }
         }
         self.accept();
@@ -237,7 +241,7 @@ impl Shard {
     /// What the workers' handlers have asked for. False if there was so much that the rest has to
     /// wait for the next turn, so that sockets are read in between.
     fn carry_out(&mut self, commits: &[Commit]) -> bool {
-        let (first, mut next) = std::mem::take(&mut self.carried);
+        let (first, mut next) = self.carried;
         for (number, commit) in (0..).zip(commits).skip(first) {
             while let Some(entry) = commit.entries.get(next) {
                 if self.pieces.is_full() {
@@ -249,14 +253,11 @@ impl Shard {
             }
             next = 0;
         }
+        self.carried = (commits.len(), 0);
         true
     }
 
     fn carry_out_one(&mut self, number: u32, commit: &Commit, entry: Entry) {
-        let text = |at: u32, len: u8| {
-            let bytes = &commit.bytes[at as usize..at as usize + usize::from(len)];
-            std::str::from_utf8(bytes).unwrap_or_default()
-        };
         match entry {
             Entry::Send { conn, at, len } => self.visit_tenant(conn, |conn, turn| {
                 conn.push(number, at, len, turn.pieces);
@@ -272,41 +273,45 @@ impl Shard {
                 conn.handled(events, bytes, turn);
             }),
             Entry::Finished { conn } => self.conns.finish(conn),
-            Entry::Close { conn, code, at, len } => self.visit_tenant(conn, |conn, turn| {
-                conn.close(code, text(at, len), turn);
+            Entry::Close { conn, code, reason } => self.visit_tenant(conn, |conn, turn| {
+                conn.close(code, commit.name(reason), turn);
             }),
             Entry::Respond { conn, at, len } => self.visit_tenant(conn, |conn, turn| {
                 conn.respond(number, at, len, turn);
             }),
-            Entry::Subscribe { conn, at, len } => self.visit_tenant(conn, |conn, turn| {
-                conn.subscribe(text(at, len), turn);
+            Entry::Subscribe { conn, channel } => self.visit_tenant(conn, |conn, turn| {
+                conn.subscribe(commit.name(channel), turn);
             }),
-            Entry::Unsubscribe { conn, at, len } => self.visit_tenant(conn, |conn, turn| {
-                conn.unsubscribe(text(at, len), turn);
+            Entry::Unsubscribe { conn, channel } => self.visit_tenant(conn, |conn, turn| {
+                conn.unsubscribe(commit.name(channel), turn);
             }),
-            Entry::Publish { except, plugin, name, at, len, deflated } => {
-                let channel = text(at, name);
-                let at = at + u32::from(name);
+            Entry::Publish { except, plugin, channel, at, len, deflated } => {
+                let channel = commit.name(channel);
                 let message = Variants { commit: number, bytes: &commit.bytes, at, len, deflated };
+                let mut delivered = 0;
                 for slot in self.topics.subscribers(plugin, channel) {
                     let Some(slot_of) = self.conns.slot(slot) else { continue };
                     let Some(conn) = &mut slot_of.conn else { continue };
-                    if except != Some(conn.id()) {
-                        conn.push_shared(message, &mut self.pieces);
+                    if except != conn.id() && conn.push_shared(message, &mut self.pieces) {
+                        delivered += 1;
                         list(&mut slot_of.listed.flush, &mut self.flush, slot);
                     }
                 }
+                self.env.metrics.add(self.env.shard, Counter::Delivered, delivered);
             }
             Entry::Broadcast { plugin, at, len, deflated } => {
                 let message = Variants { commit: number, bytes: &commit.bytes, at, len, deflated };
+                let mut delivered = 0;
                 for (slot, slot_of) in self.conns.tenants() {
                     if let Some(conn) = &mut slot_of.conn
                         && conn.serves(plugin)
+                        && conn.push_shared(message, &mut self.pieces)
                     {
-                        conn.push_shared(message, &mut self.pieces);
+                        delivered += 1;
                         list(&mut slot_of.listed.flush, &mut self.flush, slot);
                     }
                 }
+                self.env.metrics.add(self.env.shard, Counter::Delivered, delivered);
             }
         }
     }
@@ -363,17 +368,21 @@ impl Shard {
         abandoned
     }
 
-    /// Writes to every connection that has something, once.
-    fn write(&mut self, commits: &[Commit]) {
-        while !self.flush.is_empty() {
-            for slot in std::mem::take(&mut self.flush) {
-                if let Some(slot) = self.conns.slot(slot) {
-                    slot.listed.flush = false;
-                }
-                self.visit(slot, |conn, _, turn| conn.flush(commits, turn));
+    /// Writes to connections that have something, to so many at most. False if there are more: what
+    /// they are to be sent still lies in the pieces and the commits.
+    fn write(&mut self, commits: &[Commit], most: usize) -> bool {
+        for _ in 0..most {
+            let Some(slot) = self.flush.pop_front() else { break };
+            if let Some(slot) = self.conns.slot(slot) {
+                slot.listed.flush = false;
             }
+            self.visit(slot, |conn, _, turn| conn.flush(commits, turn));
         }
-        self.pieces.clear();
+        let all = self.flush.is_empty();
+        if all {
+            self.pieces.clear();
+        }
+        all
     }
 
     /// Drops those that have gone.
@@ -426,9 +435,9 @@ impl Shard {
 }
 
 /// Puts a slot on a list, unless it stands there.
-fn list(listed: &mut bool, list: &mut Vec<u32>, slot: u32) {
+fn list(listed: &mut bool, list: &mut impl Extend<u32>, slot: u32) {
     if !std::mem::replace(listed, true) {
-        list.push(slot);
+        list.extend([slot]);
     }
 }
 

@@ -16,6 +16,9 @@ impl ConnectionId {
     /// Connections that one shard can hold at a time.
     pub const MAX_SLOTS: usize = 1 << 24;
 
+    /// Names no connection.
+    pub const NOBODY: Self = Self(0);
+
     /// Puts an id together. `slot` must be below [`Self::MAX_SLOTS`].
     #[must_use]
     pub const fn new(shard: u8, slot: u32, generation: u32) -> Self {
