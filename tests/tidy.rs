@@ -7,7 +7,7 @@ use std::{fs, mem};
 
 /// The host's modules, each with those it may import besides `types`, which is open to all. What
 /// must flow up is a returned value, a channel, or a trait declared below and wired in `app`.
-const MODULES: [(&str, &str); 16] = [
+const MODULES: [(&str, &str); 17] = [
     ("types", ""),
     ("clock", ""),
     ("task", "clock"),
@@ -21,6 +21,7 @@ const MODULES: [(&str, &str); 16] = [
     ("shard", "clock, task, metrics, listen, inbound, outbound, conn"),
     ("worker", "clock, task, metrics, inbound, plugin, outbound"),
     ("config", "listen, inbound, plugin, outbound, files, conn, shard, worker"),
+    ("bench", "clock, task"),
     ("app", ANY),
     ("cli", ANY),
     ("main", ANY),
@@ -28,14 +29,24 @@ const MODULES: [(&str, &str); 16] = [
 const ANY: &str = "anything";
 
 /// Dependencies of the host that only these paths below `host/` may name.
-const CONFINED: [(&str, &[&str]); 9] = [
+const CONFINED: [(&str, &[&str]); 11] = [
     ("wasmtime", &["src/plugin/"]),
     ("wasmtime_wasi", &["src/plugin/"]),
     (
         "plugsock_ws",
-        &["src/types/", "src/conn/", "src/shard/", "src/outbound/", "src/config/", "src/app/"],
+        &[
+            "src/types/",
+            "src/conn/",
+            "src/shard/",
+            "src/outbound/",
+            "src/config/",
+            "src/app/",
+            "src/bench/",
+        ],
     ),
-    ("mio", &["src/listen/", "src/conn/", "src/shard/", "src/app/"]),
+    ("mio", &["src/listen/", "src/conn/", "src/shard/", "src/app/", "src/bench/"]),
+    ("rustix", &["src/bench/"]),
+    ("hdrhistogram", &["src/bench/"]),
     ("tokio", &["src/inbound/", "src/plugin/", "src/worker/", "src/app/"]),
     ("rustls", &["src/tls/"]),
     ("flate2", &["ws/src/deflate"]),
@@ -78,7 +89,9 @@ fn modules_import_only_what_lies_below_them() {
         };
         for import in imports(&file.code()) {
             let below = ["types", module].contains(&import.as_str());
-            if *allowed != ANY && !below && !allowed.split(", ").any(|name| name == import) {
+            if import == "bench" && !["bench", "cli"].contains(&module) {
+                problems.push(format!("{path}: only `cli` may import `bench`"));
+            } else if *allowed != ANY && !below && !allowed.split(", ").any(|name| name == import) {
                 problems.push(format!("{path}: `{module}` must not import `{import}`"));
             }
         }

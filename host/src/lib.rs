@@ -11,7 +11,8 @@
 //! 6. [`outbound`]: its effects go back to the shards; [`shard`] carries them out, [`conn`] writes.
 //!
 //! Around them: [`config`] and [`cli`] come from the operator, [`files`] serves plain requests,
-//! [`metrics`] counts, [`app`] puts everything together.
+//! [`metrics`] counts, [`app`] puts everything together. [`bench`](mod@bench), a load generator, is
+//! a program of its own beside the host.
 
 pub mod types;
 
@@ -36,5 +37,6 @@ pub mod outbound;
 pub mod files;
 
 pub mod app;
+pub mod bench;
 pub mod cli;
 pub mod config;

@@ -3,6 +3,7 @@
 //! Exit codes: 0 fine, 1 what was asked about is bad, 2 wrong usage. Errors go to standard error,
 //! a line each.
 
+mod bench;
 mod check_config;
 mod default_config;
 mod log;
@@ -37,6 +38,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(serve::Args),
+    Bench(Box<bench::Args>),
     CheckConfig(check_config::Args),
     DefaultConfig(default_config::Args),
 }
@@ -78,6 +80,7 @@ fn dispatch(
     match Cli::try_parse_from(arguments) {
         Ok(Cli { command }) => match command {
             Command::Serve(args) => serve::run(&args, environment, console),
+            Command::Bench(args) => bench::run(&args, console),
             Command::CheckConfig(args) => check_config::run(&args, console),
             Command::DefaultConfig(args) => default_config::run(&args, console),
         },
@@ -131,6 +134,12 @@ mod tests {
             ("plugsock serve extra", Outcome::Usage),
             ("plugsock serve --listen localhost", Outcome::Usage),
             ("plugsock serve --set log.level", Outcome::Usage),
+            ("plugsock bench --help", Outcome::Fine),
+            ("plugsock bench", Outcome::Usage),
+            ("plugsock bench localhost", Outcome::Usage),
+            ("plugsock bench ws://127.0.0.1:1/ --clients 0", Outcome::Usage),
+            ("plugsock bench ws://127.0.0.1:1/ --rate 0", Outcome::Usage),
+            ("plugsock bench ws://127.0.0.1:1/ --idle --broadcast", Outcome::Usage),
             ("plugsock check-config", Outcome::Usage),
             ("plugsock check-config a --format xml", Outcome::Usage),
         ] {

@@ -1,4 +1,4 @@
-//! Command lines of the form `--name value` and `--flag`.
+//! Command lines of the form `--name value`.
 
 use std::fmt;
 use std::io;
@@ -27,15 +27,6 @@ impl Args {
             Ok(parsed) => Ok(Some(parsed)),
             Err(_) => Err(Error::Usage(format!("{name} cannot be {value:?}"))),
         }
-    }
-
-    /// Takes `name`, if it is there.
-    pub(crate) fn flag(&mut self, name: &str) -> bool {
-        let at = self.0.iter().position(|arg| arg == name);
-        if let Some(at) = at {
-            self.0.remove(at);
-        }
-        at.is_some()
     }
 
     /// Refuses what nobody asked for.
@@ -89,12 +80,11 @@ mod tests {
     }
 
     #[test]
-    fn takes_values_and_flags_in_any_order() {
-        let mut args = args("--text --size 100");
+    fn takes_values_in_any_order() {
+        let mut args = args("--text yes --size 100");
         assert_eq!(args.value("--size").unwrap(), Some(100));
         assert_eq!(args.value::<u32>("--clients").unwrap(), None);
-        assert!(args.flag("--text"));
-        assert!(!args.flag("--text"));
+        assert_eq!(args.value::<String>("--text").unwrap().as_deref(), Some("yes"));
         assert!(args.finish().is_ok());
     }
 

@@ -5,9 +5,10 @@ use std::ops::Range;
 
 /// Ends a message (section 5.2).
 pub(crate) const FIN: u8 = 0x80;
-/// The opcodes (section 11.8).
-pub(crate) const CONTINUATION: u8 = 0;
+/// The opcodes that need an answer of their own, and for tests the others (section 11.8).
+#[cfg(test)]
 pub(crate) const TEXT: u8 = 1;
+#[cfg(test)]
 pub(crate) const BINARY: u8 = 2;
 pub(crate) const CLOSE: u8 = 8;
 pub(crate) const PING: u8 = 9;
@@ -53,10 +54,6 @@ impl Header {
         self.first & 0x0f
     }
 
-    pub(crate) fn is_final(&self) -> bool {
-        self.first & FIN != 0
-    }
-
     /// Bytes of the whole frame.
     #[inline]
     pub(crate) fn frame_len(&self) -> usize {
@@ -65,6 +62,7 @@ impl Header {
 }
 
 /// Appends a client's frame.
+#[cfg(test)]
 pub(crate) fn write_masked(out: &mut Vec<u8>, first: u8, key: [u8; 4], payload: &[u8]) {
     let (mut header, len) = header(first, payload.len());
     header[1] |= 0x80;

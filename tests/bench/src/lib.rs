@@ -1,4 +1,4 @@
-//! What Plugsock is measured with: three bare echo servers and a load generator.
+//! What Plugsock is measured beside: three bare echo servers. The load comes from `plugsock bench`.
 //!
 //! The echo servers share framing and handshake, so that they differ only in how they wait for
 //! sockets. None of them is fit for anything but measuring: they have no limits and no deadlines.
@@ -7,13 +7,9 @@
 #[cfg(target_os = "linux")]
 mod args;
 #[cfg(target_os = "linux")]
-mod clock;
-#[cfg(target_os = "linux")]
 mod echo;
 #[cfg(target_os = "linux")]
 mod frame;
-#[cfg(target_os = "linux")]
-mod load;
 #[cfg(target_os = "linux")]
 mod sys;
 #[cfg(target_os = "linux")]
@@ -30,8 +26,6 @@ pub enum Tool {
     MioEcho,
     /// `tokio-echo`: one task per connection on a current-thread tokio runtime.
     TokioEcho,
-    /// `load`: the generator.
-    Load,
 }
 
 /// Runs a tool with the arguments of the process.
@@ -45,7 +39,6 @@ pub fn run(tool: Tool) -> ExitCode {
         Tool::EpollEcho => echo::run(args, echo::epoll_loop::run),
         Tool::MioEcho => echo::run(args, echo::mio_loop::run),
         Tool::TokioEcho => echo::run(args, echo::tokio_loop::run),
-        Tool::Load => load::run(args),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -4,10 +4,9 @@
 
 use std::ffi::c_int;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::ptr;
-use std::time::Duration;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: c_int = 4096;
@@ -46,20 +45,12 @@ impl Epoll {
         checked(done).map(drop)
     }
 
-    /// Waits for events, for ever or for as long as `timeout`; returns how many came.
-    pub(crate) fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<usize> {
+    /// Waits for events; returns how many came.
+    pub(crate) fn wait(&self, events: &mut Events) -> io::Result<usize> {
         let capacity = c_int::try_from(events.0.len()).unwrap_or(c_int::MAX);
         let (epoll, buffer) = (self.0.as_raw_fd(), events.0.as_mut_ptr());
-        let came = match timeout {
-            // SAFETY: `buffer` has room for `capacity` events.
-            None => unsafe { libc::epoll_wait(epoll, buffer, capacity, -1) },
-            Some(timeout) => {
-                let mut wait = timespec(timeout);
-                // SAFETY: `buffer` has room for `capacity` events, `wait` outlives the call, and
-                // no signal mask is given.
-                unsafe { libc::epoll_pwait2(epoll, buffer, capacity, &raw mut wait, ptr::null()) }
-            }
-        };
+        // SAFETY: `buffer` has room for `capacity` events.
+        let came = unsafe { libc::epoll_wait(epoll, buffer, capacity, -1) };
         match checked(came) {
             Ok(came) => Ok(usize::try_from(came).unwrap_or(0)),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
@@ -119,46 +110,18 @@ pub(crate) fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
     Ok(unsafe { TcpStream::from_raw_fd(fd) })
 }
 
-/// Connects from a chosen source address. The port is chosen at connect time, so that all of the
-/// range can be used again from every address.
-pub(crate) fn connect_from(source: Ipv4Addr, target: SocketAddrV4) -> io::Result<TcpStream> {
-    // SAFETY: the call takes no pointers.
-    let fd =
-        checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
-    // SAFETY: the kernel has just made this descriptor, and nobody else owns it.
-    let stream = unsafe { TcpStream::from_raw_fd(fd) };
-    set(&stream, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT)?;
-    let source = sockaddr(SocketAddrV4::new(source, 0));
-    let target = sockaddr(target);
-    let len = socklen::<libc::sockaddr_in>();
-    // SAFETY: `source` is a valid IPv4 address of `len` bytes.
-    checked(unsafe { libc::bind(fd, (&raw const source).cast(), len) })?;
-    // SAFETY: `target` is a valid IPv4 address of `len` bytes.
-    checked(unsafe { libc::connect(fd, (&raw const target).cast(), len) })?;
-    Ok(stream)
-}
-
-/// Allows this process as many open files as the system gives; returns how many.
-pub(crate) fn raise_open_files() -> io::Result<u64> {
+/// Allows this process as many open files as the system gives.
+pub(crate) fn raise_open_files() -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: OPEN_FILES, rlim_max: OPEN_FILES };
     // SAFETY: `limit` outlives the call.
     if checked(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }).is_ok() {
-        return Ok(limit.rlim_cur);
+        return Ok(());
     }
     // SAFETY: `limit` outlives the call.
     checked(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
     limit.rlim_cur = limit.rlim_max;
     // SAFETY: `limit` outlives the call.
-    checked(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
-    Ok(limit.rlim_cur)
-}
-
-/// Makes this thread's timeouts end on time. The default slack of 50 µs would count as latency of
-/// the server.
-pub(crate) fn precise_timeouts() -> io::Result<()> {
-    let nanoseconds: libc::c_ulong = 1;
-    // SAFETY: this option takes a number and no pointers.
-    checked(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, nanoseconds) }).map(drop)
+    checked(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }).map(drop)
 }
 
 /// Switches a socket option on.
@@ -171,26 +134,9 @@ fn set(socket: &impl AsFd, level: c_int, option: c_int) -> io::Result<()> {
     checked(done).map(drop)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the address family is a small number")]
-fn sockaddr(address: SocketAddrV4) -> libc::sockaddr_in {
-    libc::sockaddr_in {
-        sin_family: libc::AF_INET as libc::sa_family_t,
-        sin_port: address.port().to_be(),
-        sin_addr: libc::in_addr { s_addr: u32::from(*address.ip()).to_be() },
-        sin_zero: [0; 8],
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the sizes of two small structures")]
+#[expect(clippy::cast_possible_truncation, reason = "the size of a small structure")]
 fn socklen<T>() -> libc::socklen_t {
     size_of::<T>() as libc::socklen_t
-}
-
-fn timespec(duration: Duration) -> libc::timespec {
-    libc::timespec {
-        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::from(duration.subsec_nanos().cast_signed()),
-    }
 }
 
 fn checked(result: c_int) -> io::Result<c_int> {

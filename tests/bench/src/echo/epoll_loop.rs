@@ -18,7 +18,7 @@ pub(crate) fn run(listener: TcpListener, _: Options) -> io::Result<()> {
     // By descriptor, which is also the token.
     let mut conns: Vec<Option<Conn<TcpStream>>> = Vec::new();
     loop {
-        for index in 0..epoll.wait(&mut events, None)? {
+        for index in 0..epoll.wait(&mut events)? {
             let event = events.get(index);
             if event.token == LISTENER {
                 accept_all(&listener, &epoll, &mut conns)?;

@@ -1,9 +1,0 @@
-//! The load generator.
-
-use std::process::ExitCode;
-
-use plugsock_bench::{Tool, run};
-
-fn main() -> ExitCode {
-    run(Tool::Load)
-}
