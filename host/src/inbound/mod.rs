@@ -11,8 +11,6 @@ mod config;
 mod queue;
 mod room;
 
-use std::sync::Arc;
-
 pub use batch::{Batch, Event, Happening, Run, Sequence};
 pub use bell::Bell;
 pub use config::Config;
@@ -68,10 +66,9 @@ impl Inbound {
     pub fn submit(&self, shard: usize, batch: Batch) -> Batch {
         self.room.take(batch.messages(), batch.bytes());
         let single = self.queues.len() - 1;
-        let batch = Arc::new(batch);
-        let spare = self.queues[shard].push(&batch, Sequence::Connection);
+        let (batch, spare) = self.queues[shard].push_new(batch);
         if batch.has_single() {
-            self.queues[single].push(&batch, Sequence::Plugin);
+            self.queues[single].push_single(&batch);
         }
         self.bell(shard).ring();
         if self.bell(shard).is_crowded() {

@@ -1,6 +1,7 @@
 //! One queue: first in, first out per key, and a key is out at most once.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Ticket;
@@ -50,20 +51,18 @@ pub struct Work {
 }
 
 impl Queue {
-    /// Appends the batch's runs of this sequence.
-    pub(super) fn push(&self, batch: &Arc<Batch>, sequence: Sequence) -> Batch {
+    /// Appends a new batch's runs of single connections. Returns it, and an empty one to go on
+    /// with: where it can, with the buffers of one whose runs are all handled.
+    pub(super) fn push_new(&self, batch: Batch) -> (Arc<Batch>, Batch) {
         let mut state = self.lock();
-        for run in batch.runs().iter().filter(|run| run.sequence == sequence) {
-            let key = match sequence {
-                Sequence::Connection => run.conn.slot(),
-                Sequence::Plugin => u32::from(run.plugin.0),
-            };
-            state.append(key, *run, Arc::clone(batch));
-        }
-        match sequence {
-            Sequence::Connection => state.swap_batch(Arc::clone(batch)),
-            Sequence::Plugin => Batch::default(),
-        }
+        let (batch, spare) = state.share(batch);
+        state.append_all(&batch, Sequence::Connection);
+        (batch, spare)
+    }
+
+    /// Appends a batch's runs of whole plugins.
+    pub(super) fn push_single(&self, batch: &Arc<Batch>) {
+        self.lock().append_all(batch, Sequence::Plugin);
     }
 
     /// The longest-waiting key's oldest run, and whether more keys are ready.
@@ -104,6 +103,16 @@ impl Queue {
 }
 
 impl State {
+    fn append_all(&mut self, batch: &Arc<Batch>, sequence: Sequence) {
+        for run in batch.runs().iter().filter(|run| run.sequence == sequence) {
+            let key = match sequence {
+                Sequence::Connection => run.conn.slot(),
+                Sequence::Plugin => u32::from(run.plugin.0),
+            };
+            self.append(key, *run, Arc::clone(batch));
+        }
+    }
+
     fn append(&mut self, key: u32, run: Run, batch: Arc<Batch>) {
         let index = self.insert(Node { run, batch: Some(batch), next: NIL });
         if self.mailboxes.len() <= key as usize {
@@ -159,22 +168,24 @@ impl State {
         Some(Work { batch: node.batch.take()?, run, ticket })
     }
 
-    /// Keeps the batch for later use, and gives back the oldest one if it is free by now.
-    fn swap_batch(&mut self, batch: Arc<Batch>) -> Batch {
-        self.batches.push_back(batch);
-        let Some(oldest) = self.batches.pop_front() else { return Batch::default() };
-        match Arc::try_unwrap(oldest) {
-            Ok(mut batch) => {
-                batch.clear();
-                batch
+    /// The batch for all to hold, in the place of the oldest one if nobody holds that any more, and
+    /// that one, emptied.
+    fn share(&mut self, batch: Batch) -> (Arc<Batch>, Batch) {
+        if let Some(mut oldest) = self.batches.pop_front() {
+            if let Some(free) = Arc::get_mut(&mut oldest) {
+                free.clear();
+                let spare = mem::replace(free, batch);
+                self.batches.push_back(Arc::clone(&oldest));
+                return (oldest, spare);
             }
-            Err(still_out) => {
-                if self.batches.len() < SPARES {
-                    self.batches.push_back(still_out);
-                }
-                Batch::default()
-            }
+            // A slow handler may hold it for long: another one is looked at next time.
+            self.batches.push_back(oldest);
         }
+        let batch = Arc::new(batch);
+        if self.batches.len() < SPARES {
+            self.batches.push_back(Arc::clone(&batch));
+        }
+        (batch, Batch::default())
     }
 }
 
