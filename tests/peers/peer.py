@@ -1,4 +1,4 @@
-"""Python's websockets against an echo: peer.py URL."""
+"""Python's websockets against an echo: peer.py URL COMPRESSION, which is off, alone or takeover."""
 
 import asyncio
 import sys
@@ -20,7 +20,9 @@ def open_client(url, **more):
 
 async def sizes(url):
     async with open_client(url) as client:
-        assert client.protocol.extensions == [], "compression was agreed on"
+        agreed = [extension.name for extension in client.protocol.extensions]
+        expected = [] if COMPRESSION == "off" else ["permessage-deflate"]
+        assert agreed == expected, agreed
         for size in SIZES:
             text = "é" * (size // 2) + "x" * (size % 2)
             for message in (text, b"\xa5" * size):
@@ -82,7 +84,7 @@ async def refusal(url):
 
 async def main(url):
     for check in (sizes, fragments, crowd, pings, close_codes, too_big, refusal):
-        name = f"python {check.__name__}"
+        name = f"python {check.__name__}, compression {COMPRESSION}"
         try:
             await asyncio.wait_for(check(url), 2 * PATIENCE_S)
             print(f"ok {name}", flush=True)
@@ -90,4 +92,5 @@ async def main(url):
             print(f"FAILED {name}: {error!r}", flush=True)
 
 
+COMPRESSION = sys.argv[2]
 asyncio.run(main(sys.argv[1]))
