@@ -1,4 +1,4 @@
-// Chromium against an echo: browser.js CHROMIUM PROFILE PAGE. Prints the lines that the page writes.
+// Chromium against an echo: browser.js CHROMIUM PROFILE PAGE. Prints what the page writes.
 'use strict';
 
 const { spawn } = require('node:child_process');

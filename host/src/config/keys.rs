@@ -313,7 +313,8 @@ pub(super) static ROUTE: Entries<RouteDraft> = Entries {
         key(
             "builtin",
             |r| Choice(&mut r.builtin),
-            "Served by the host itself, without a plugin: to measure the host's own cost.",
+            "Served by the host itself, without a plugin: to measure the host's own cost. Messages \
+             over 64 KiB leave uncompressed.",
         ),
         key(
             "subprotocols",

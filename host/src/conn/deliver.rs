@@ -9,6 +9,7 @@ use plugsock_ws::{Kind, fragment};
 use super::Turn;
 use super::output::{Pieces, Source};
 use super::phase::{Conn, Phase};
+use crate::outbound::MAX_BY_SHARD;
 
 /// A whole message in a commit: plain frames, and behind them perhaps compressed ones.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +90,8 @@ impl Conn {
         let config = &turn.env.config;
         let threshold = config.compression.as_ref().map(|compression| compression.threshold);
         let compressed = match threshold {
-            Some(threshold) if payload.len() >= threshold => {
+            // More at once would keep the shard's other connections waiting.
+            Some(threshold) if (threshold..=MAX_BY_SHARD).contains(&payload.len()) => {
                 session.machine.compress(payload, turn.codec)
             }
             _ => None,

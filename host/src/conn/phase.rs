@@ -357,12 +357,14 @@ impl Conn {
 
     /// The peer will send no more. A plain response that it still waits for leaves first.
     fn end(&mut self, turn: &mut Turn<'_>) {
-        let waits = match self.phase {
+        let waits = match &self.phase {
             Phase::Responding => true,
             Phase::Departing | Phase::Lingering { .. } => {
                 self.outbox.is_some() || !self.queue.is_empty()
             }
-            Phase::Handshake(_) | Phase::Open(_) | Phase::Gone => false,
+            // Its close frame came before, and is answered behind what its messages lead to.
+            Phase::Open(session) => session.is_answering(),
+            Phase::Handshake(_) | Phase::Gone => false,
         };
         if waits {
             self.readable = false;

@@ -1,7 +1,6 @@
 //! An open connection: messages in, the closing handshake, heartbeats.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use plugsock_ws::close::{Code, Frame};
 use plugsock_ws::extension::Agreement;
@@ -37,7 +36,8 @@ pub(super) struct Session {
     /// Control frames that have come within a second, and since when that counts.
     controls: u16,
     controls_since: Tick,
-    unfinished: Unfinished,
+    /// When something last came of a message.
+    last_data: Tick,
     pub(super) compressing: Compressing,
 }
 
@@ -74,7 +74,7 @@ impl Session {
             answering: false,
             controls: 0,
             controls_since: Tick(0),
-            unfinished: Unfinished { bytes: 0, since: Tick(0) },
+            last_data: Tick(0),
             compressing,
         }
     }
@@ -94,6 +94,11 @@ impl Session {
         self.controls > most
     }
 
+    /// Whether the peer's close frame has come and its answer waits for handlers.
+    pub(super) fn is_answering(&self) -> bool {
+        self.machine.state() == State::CloseReceived && self.pending > 0
+    }
+
     fn set_cause(&mut self, code: u16, reason: &str) {
         if self.cause.is_none() {
             self.cause = Some(Box::new(Cause { code, reason: reason.to_owned() }));
@@ -101,27 +106,25 @@ impl Session {
     }
 }
 
-/// What has come of a message or frame that is incomplete.
-#[derive(Debug)]
-struct Unfinished {
-    bytes: u32,
-    since: Tick,
-}
-
-impl Unfinished {
-    /// Whether nothing of it has come for so long.
-    fn is_stuck(&mut self, bytes: usize, now: Tick, time: Duration) -> bool {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        if bytes == 0 || bytes != self.bytes {
-            *self = Self { bytes, since: now };
-        }
-        bytes > 0 && self.since.after(time) <= now
-    }
-}
-
 impl Conn {
     /// Frames from the peer. Stops where the workers have enough; returns how many bytes are left.
     pub(super) fn receive_frames(&mut self, bytes: &mut [u8], turn: &mut Turn<'_>) -> usize {
+        let received = |phase: &Phase| match phase {
+            Phase::Open(session) => session.machine.received(),
+            _ => None,
+        };
+        let before = received(&self.phase);
+        let left = self.parse_frames(bytes, turn);
+        let after = received(&self.phase);
+        if after != before
+            && let Phase::Open(session) = &mut self.phase
+        {
+            session.last_data = turn.now;
+        }
+        left
+    }
+
+    fn parse_frames(&mut self, bytes: &mut [u8], turn: &mut Turn<'_>) -> usize {
         let mut input = Input::new(bytes);
         loop {
             self.stalled = self.find_stall(turn);
@@ -149,6 +152,7 @@ impl Conn {
                 }
                 Ok(Step::Event(Event::Message { kind, payload })) => match session.target {
                     Target::Plugin { plugin, sequence } => {
+                        session.last_data = turn.now;
                         session.pending += 1;
                         session.pending_bytes += u32::try_from(payload.len()).unwrap_or(u32::MAX);
                         turn.batch.message(self.id, plugin, sequence, kind, payload);
@@ -156,6 +160,7 @@ impl Conn {
                         turn.submit_if_full();
                     }
                     Target::BuiltinEcho => {
+                        session.last_data = turn.now;
                         // The payload may lie in the codec that is to compress it.
                         let payload = payload.to_vec();
                         self.echo(kind, &payload, turn);
@@ -377,8 +382,7 @@ impl Conn {
         let read = self.stalled == Stalled::No && !self.readable && self.unread.is_none();
         let silent = read && session.pinged && long_ago(self.last_seen);
         let stuck = self.outbox.as_ref().is_some_and(|outbox| long_ago(Tick(outbox.got_on())));
-        let bytes = session.machine.partial_bytes();
-        if read && session.unfinished.is_stuck(bytes, turn.now, heartbeat.timeout) {
+        if read && session.machine.received().is_some() && long_ago(session.last_data) {
             let frame = Frame::truncated(Code::POLICY, "a message was not finished in time");
             return self.send_close(Some(frame), turn);
         }

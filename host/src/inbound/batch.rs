@@ -152,11 +152,13 @@ impl Batch {
         })
     }
 
+    /// Whether a large message has made its buffer larger than is kept for later use.
+    pub(super) fn is_oversized(&self) -> bool {
+        self.payloads.capacity() > 4 * Self::FULL_BYTES
+    }
+
     /// Empties it for the next turn. A buffer that one large message blew up is given back.
     pub(super) fn clear(&mut self) {
-        if self.payloads.capacity() > 4 * Self::FULL_BYTES {
-            self.payloads = Vec::new();
-        }
         self.payloads.clear();
         self.events.clear();
         self.runs.clear();

@@ -171,6 +171,10 @@ impl State {
     /// The batch for all to hold, in the place of the oldest one if nobody holds that any more, and
     /// that one, emptied.
     fn share(&mut self, batch: Batch) -> (Arc<Batch>, Batch) {
+        if batch.is_oversized() {
+            // It goes with the last of its runs.
+            return (Arc::new(batch), Batch::default());
+        }
         if let Some(mut oldest) = self.batches.pop_front() {
             if let Some(free) = Arc::get_mut(&mut oldest) {
                 free.clear();

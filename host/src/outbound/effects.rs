@@ -14,7 +14,7 @@ const BUDGET_BYTES: usize = 16 * 1024 * 1024;
 const BUDGET_EFFECTS: usize = 65_536;
 /// Bytes of a message that a shard compresses itself, with what was sent before; larger ones are
 /// compressed on their own by the worker, so that the shard is not held up.
-const MAX_BY_SHARD: usize = 64 * 1024;
+pub const MAX_BY_SHARD: usize = 64 * 1024;
 /// Bytes of a channel's name, at most.
 const MAX_CHANNEL: usize = 255;
 /// Bytes of an attachment, at most.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 pub use commit::{Commit, Entry, Name};
 pub use directory::{Coding, Directory};
-pub use effects::{Effects, Refused};
+pub use effects::{Effects, MAX_BY_SHARD, Refused};
 pub use encoder::{Compression, Encoding};
 pub use hub::Hub;
 pub use notes::{Note, Notes, Wishes};

@@ -1,7 +1,7 @@
 //! What a connection keeps from one receive to the next: an incomplete frame or message.
 
 use crate::deflate::Inflation;
-use crate::frame::{Header, MAX_HEADER_SIZE, Opcode, Role};
+use crate::frame::{CONTROL, Header, MAX_HEADER_SIZE, Opcode, Role};
 use crate::{Error, Input, Kind, Limits, utf8};
 
 /// An incomplete frame, an incomplete message, or both; or a complete message, alone, that is not
@@ -41,6 +41,8 @@ pub(crate) struct Message {
     /// How many of the bytes are known to be valid UTF-8.
     valid: usize,
     empty_fragments: u16,
+    /// Bytes that came, with [`MAX_HEADER_SIZE`] for each frame.
+    received: u64,
     /// Nobody will read it: only its framing counts.
     dropped: bool,
 }
@@ -85,6 +87,22 @@ impl Partial {
         }
     }
 
+    /// How much has come of a message, or of a frame's header; `None` if there is none. Grows with
+    /// each byte of it; control frames do not count.
+    pub(crate) fn received(&self) -> Option<u64> {
+        let header = match &self.stage {
+            Stage::Header { bytes: [first, ..], len } if first & CONTROL == 0 => Some(*len as u64),
+            Stage::Boundary | Stage::Header { .. } | Stage::Payload { .. } => None,
+        };
+        match (&self.message, header) {
+            (None, None) => None,
+            (message, header) => {
+                let message = message.as_ref().map_or(0, |message| message.received);
+                Some(message + header.unwrap_or(0))
+            }
+        }
+    }
+
     /// Bytes on the heap, this structure included.
     pub(crate) fn size(&self) -> usize {
         let message = self.message.as_ref().map_or(0, |message| message.bytes.capacity());
@@ -98,11 +116,15 @@ impl Message {
     pub(crate) const fn new(header: &Header, dropped: bool) -> Self {
         let kind = if matches!(header.opcode, Opcode::Text) { Kind::Text } else { Kind::Binary };
         let compressed = header.compressed;
-        Self { kind, compressed, bytes: Vec::new(), valid: 0, empty_fragments: 0, dropped }
+        let bytes = Vec::new();
+        Self { kind, compressed, bytes, valid: 0, empty_fragments: 0, received: 0, dropped }
     }
 
     /// Appends payload bytes of the frame `header`, which will bring `rest` more.
     pub(crate) fn append(&mut self, header: &Header, bytes: &[u8], rest: u64) -> Result<(), Error> {
+        let came = bytes.len() as u64;
+        let first = came + rest == header.len;
+        self.received += came + if first { MAX_HEADER_SIZE as u64 } else { 0 };
         if header.len == 0 && !header.fin {
             self.empty_fragments += 1;
             if self.empty_fragments > Limits::MAX_EMPTY_FRAGMENTS {

@@ -11,6 +11,9 @@ pub const MAX_CONTROL_PAYLOAD: usize = 125;
 /// The longest header of a server's frame in bytes: two, and eight of length.
 pub const MAX_SERVER_HEADER_SIZE: usize = 10;
 
+/// The bit of a frame's first byte that control opcodes have (RFC 6455 §5.2).
+pub(crate) const CONTROL: u8 = 0x08;
+
 /// The longest header in bytes: a client's, with four more of masking key.
 pub const MAX_HEADER_SIZE: usize = MAX_SERVER_HEADER_SIZE + 4;
 

@@ -5,7 +5,7 @@ mod compression;
 use crate::assemble::{Message, Partial, Stage};
 use crate::deflate::Codec;
 use crate::extension::Agreement;
-use crate::frame::{Header, Opcode, Role};
+use crate::frame::{CONTROL, Header, Opcode, Role};
 use crate::{Error, Input, close, mask};
 use compression::Takeover;
 
@@ -99,9 +99,6 @@ pub enum Step<'a> {
     Waiting,
 }
 
-/// The bit of a frame's first byte that control opcodes have (RFC 6455 §5.2).
-const CONTROL: u8 = 0x08;
-
 /// What [`Machine::find`] found.
 enum Found {
     Nothing,
@@ -192,6 +189,12 @@ impl Machine {
             }
             Some(Stage::Payload { header, .. }) => header.opcode.is_control(),
         }
+    }
+
+    /// How much has come of a message that is incomplete, in bytes of frames, roughly; `None` if
+    /// none is. Grows with each byte of it that comes, and not with control frames in between.
+    pub fn received(&self) -> Option<u64> {
+        self.partial.as_ref().and_then(|partial| partial.received())
     }
 
     /// Bytes on the heap that this connection holds for what is incomplete; 0 if nothing is.
@@ -492,6 +495,34 @@ mod tests {
         let mut half = [0x82, 0x85, 0, 0, 0, 0, 0x89];
         assert_eq!(machine.next(&Limits::default(), &mut Input::new(&mut half)), Ok(None));
         assert!(!machine.expects_control(&[0x89]), "these bytes are a message's");
+    }
+
+    #[test]
+    fn each_byte_of_a_message_counts_and_none_of_a_ping_between() {
+        let mut machine = Machine::new(Role::Server);
+        let key = [0; 4];
+        let feed = |machine: &mut Machine, bytes: &[u8]| {
+            let mut bytes = bytes.to_vec();
+            let mut input = Input::new(&mut bytes);
+            while machine.next(&Limits::default(), &mut input).unwrap().is_some() {}
+            machine.received()
+        };
+        let first = [&[0x02, 0x83][..], &key, b"abc"].concat();
+        let empty = [&[0x00, 0x80][..], &key].concat();
+        let mut before = None;
+        for byte in [&first[..], &empty, &[0x00, 0xfe, 1, 0]].concat() {
+            let now = feed(&mut machine, &[byte]);
+            assert!(now > before, "{now:?} after {before:?}");
+            before = now;
+        }
+        let mut machine = Machine::new(Role::Server);
+        let begun = feed(&mut machine, &first);
+        for byte in [&[0x89, 0x82][..], &key, b"hi"].concat() {
+            assert_eq!(feed(&mut machine, &[byte]), begun);
+        }
+        let last = [&[0x80, 0x81][..], &key, b"d"].concat();
+        assert_eq!(feed(&mut machine, &last), None);
+        assert_eq!(feed(&mut machine, &[0x89]), None, "a ping's header alone");
     }
 
     #[test]

@@ -218,3 +218,26 @@ fn a_plugin_that_closes_does_not_wait_for_the_messages_behind() {
         watcher.expect("left 3001");
     }
 }
+
+/// The peer has said all and shut its side: what its messages lead to still reaches it.
+#[test]
+fn a_close_frame_and_the_end_of_the_stream_behind_it_lose_no_answer() {
+    let served = Site::new().plugin("echo").plugin("sleepy").start();
+    for path in ["/echo", "/builtin", "/sleepy"] {
+        let mut client = Client::open(served.address(), path);
+        let mut bytes = Vec::new();
+        if path == "/sleepy" {
+            bytes.extend(frame(0x81, b"sleep 100"));
+        }
+        (0..20).for_each(|number: u32| bytes.extend(frame(0x81, number.to_string().as_bytes())));
+        bytes.extend(frame(0x88, &1000_u16.to_be_bytes()));
+        client.raw(&bytes);
+        client.finish();
+        if path == "/sleepy" {
+            client.expect("slept");
+        }
+        (0..20).for_each(|number| client.expect(&number.to_string()));
+        assert_eq!(client.next(), Got::Close(1000, String::new()), "{path}");
+        client.expect_end();
+    }
+}

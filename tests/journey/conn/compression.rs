@@ -145,7 +145,9 @@ fn every_size_comes_back_and_shrinks_where_it_should() {
                 let mut client = Client::open_offering(served.address(), path, &offer);
                 for size in [0, 255, 256, 1 << 10, 64 << 10, 4 * MIB] {
                     let what = format!("{size} bytes, {path}, {bits} bits, takeover {takeover}");
-                    come_back(&mut client, &prose(&mut Random::new(3), size), size >= 256, &what);
+                    // The built-in echo has no worker that could compress more.
+                    let shrinks = size >= 256 && (path == "/echo" || size <= 64 << 10);
+                    come_back(&mut client, &prose(&mut Random::new(3), size), shrinks, &what);
                     let mut random = Random::new(size as u64 + 1);
                     let noise: Vec<u8> = (0..size.div_ceil(4)).flat_map(|_| random.key()).collect();
                     let noise = &noise[..size];

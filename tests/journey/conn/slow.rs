@@ -75,12 +75,44 @@ fn bl_03_a_message_that_is_begun_must_be_gone_on_with() {
         };
         assert!(matches!(end, Got::Close(1008, _)) || begun.len() < 13, "{end:?}");
     }
+}
+
+/// Slowly, or with a bit of the next message behind each one: whoever goes on is let.
+#[test]
+fn bl_24_whoever_goes_on_with_a_message_stays() {
+    let step = Duration::from_millis(50);
+    let site = Site::new().plugin("echo").set("heartbeat.interval", "50ms");
+    let served = site.set("heartbeat.timeout", "300ms").start();
     let mut steady = Client::open(served.address(), "/echo");
-    for _ in 0..10 {
-        steady.raw(&frame(0x01, b"x")[..]);
-        steady.raw(&[frame(0x00, b"y"), frame(0x80, b"z")].concat());
-        plugsock::task::sleep(Duration::from_millis(100));
-        steady.expect("xyz");
+    steady.ignore_pings();
+    let large = frame(0x82, &[7; 40_000]);
+    for part in large.chunks(large.len().div_ceil(30)) {
+        steady.raw(part);
+        plugsock::task::sleep(step);
+    }
+    expect_behind_pings(&mut steady, &Got::Binary(vec![7; 40_000]));
+
+    let message = frame(0x81, &[b'x'; 50]);
+    let stream: Vec<u8> = message.repeat(30);
+    let (mut sent, mut whole) = (20, 0);
+    steady.raw(&stream[..sent]);
+    while sent < stream.len() {
+        plugsock::task::sleep(step);
+        let until = (sent + message.len()).min(stream.len());
+        steady.raw(&stream[sent..until]);
+        sent = until;
+        whole += 1;
+        expect_behind_pings(&mut steady, &Got::Text("x".repeat(50)));
+    }
+    assert_eq!(whole, 30);
+}
+
+fn expect_behind_pings(client: &mut Client, expected: &Got) {
+    loop {
+        match client.next() {
+            Got::Ping(_) => {}
+            got => break assert!(got == *expected),
+        }
     }
 }
 
