@@ -1,6 +1,6 @@
 # What a person does by hand. Needs Rust (https://rustup.rs), make, gcc and git; the rest is set up.
 
-.PHONY: help run test lint deny conformance fuzz peers bench clean toolchain
+.PHONY: help run test lint deny conformance fuzz peers bench bench-peers clean toolchain
 
 # The newest version of cargo-deny that the Rust of Cargo.toml builds.
 DENY := cargo-deny@0.20.2
@@ -14,6 +14,8 @@ help:
 	@echo 'make fuzz     random inputs for the protocol, 25 minutes (needs nightly Rust)'
 	@echo 'make peers    real WebSocket clients of other languages (needs Python and Node)'
 	@echo 'make bench    what a message costs, beside bare loops (needs Python and two idle cores)'
+	@echo 'make bench-peers  writes docs/benchmarks.md: Plugsock beside other servers, 40 minutes'
+	@echo '              (needs Python, Node and two idle cores)'
 	@echo 'make plugins  only the plugins, into target/plugins/'
 	@echo 'make clean    delete what was built'
 
@@ -55,6 +57,10 @@ peers: toolchain plugins
 bench: toolchain plugins
 	cargo build --release --package plugsock --package plugsock-bench
 	tests/bench/compare plugin native
+
+bench-peers: toolchain plugins
+	cargo build --release --package plugsock --package plugsock-bench
+	tests/bench/peers/run
 
 clean:
 	cargo clean
