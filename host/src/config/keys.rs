@@ -188,7 +188,8 @@ static LIMITS: &[Key<Draft>] = &[
     key(
         "max_message_size",
         |d| Size(&mut d.config.conn.max_message_size, 1..=GIB),
-        "Payload of one message, whatever its frames. Above it: close 1009.",
+        "Payload of one message, whatever its frames. Above it: close 1009. A plugin cannot send a \
+         larger one either.",
     ),
     key(
         "max_control_rate",
@@ -255,7 +256,11 @@ static COMPRESSION: &[Key<Draft>] = &[
 
 static HEARTBEAT: &[Key<Draft>] = &[
     key("enabled", |d| Flag(&mut d.heartbeat_enabled), "Whether pings are sent."),
-    key("interval", |d| Time(&mut d.heartbeat.interval, MS * 10..=DAY), "Time between pings."),
+    key(
+        "interval",
+        |d| Time(&mut d.heartbeat.interval, MS * 10..=DAY),
+        "Time between pings, rounded up to tenths of a second.",
+    ),
     key(
         "timeout",
         |d| Time(&mut d.heartbeat.timeout, MS * 10..=DAY),
@@ -270,7 +275,8 @@ static LOG: &[Key<Draft>] = &[
     key(
         "level",
         |d| Text(&mut d.config.log.level, &LEVEL),
-        "What is logged: a level, or levels by module.",
+        "What is logged: a level for Plugsock (info at most for the libraries below it), or levels \
+         by module.",
     ),
 ];
 

@@ -136,13 +136,14 @@ impl Conn {
             if input.is_empty() && !session.machine.is_working() {
                 return 0;
             }
-            session.pinged = false;
+            let pinged = std::mem::take(&mut session.pinged);
             match session.machine.next_with(&turn.env.limits, &mut input, turn.codec) {
-                Ok(Step::Event(Event::Ping(_) | Event::Pong(_)))
-                    if session.too_many_controls(turn.env.config.max_control_rate, turn.now) =>
+                Ok(Step::Event(event @ (Event::Ping(_) | Event::Pong(_))))
+                    if !(pinged && matches!(event, Event::Pong(_)))
+                        && session
+                            .too_many_controls(turn.env.config.max_control_rate, turn.now) =>
                 {
-                    let frame = Frame::truncated(Code::POLICY, "too many control frames");
-                    self.send_close(Some(frame), turn);
+                    self.breach("too many control frames", turn);
                 }
                 Ok(Step::Waiting) => {}
                 Ok(Step::Working) => {
@@ -270,8 +271,13 @@ impl Conn {
 
     /// The peer does not read what it is sent.
     pub(super) fn fail_slow(&mut self, turn: &mut Turn<'_>) {
-        let frame = Frame::truncated(Code::POLICY, "messages were not read in time");
-        self.send_close(Some(frame), turn);
+        self.breach("messages were not read in time", turn);
+    }
+
+    /// The peer does what the operator does not allow.
+    fn breach(&mut self, what: &str, turn: &mut Turn<'_>) {
+        tracing::debug!(conn = %self.id, "closed: {what}");
+        self.send_close(Some(Frame::truncated(Code::POLICY, what)), turn);
     }
 
     /// The peer's close frame, or its breach of a rule, is answered when everything that came
@@ -383,8 +389,7 @@ impl Conn {
         let silent = read && session.pinged && long_ago(self.last_seen);
         let stuck = self.outbox.as_ref().is_some_and(|outbox| long_ago(Tick(outbox.got_on())));
         if read && session.machine.received().is_some() && long_ago(session.last_data) {
-            let frame = Frame::truncated(Code::POLICY, "a message was not finished in time");
-            return self.send_close(Some(frame), turn);
+            return self.breach("a message was not finished in time", turn);
         }
         if silent || stuck {
             let what = if stuck { "does not read" } else { "is silent" };

@@ -37,7 +37,7 @@ impl Counter {
         (Self::Refused, "requests_refused"),
         (Self::MessagesIn, "messages_in"),
         (Self::HandlerFailures, "handler_failures"),
-        (Self::Delivered, "messages_delivered"),
+        (Self::Delivered, "publishes_delivered"),
         (Self::ClosedAsSlow, "slow_consumers_closed"),
         (Self::DroppedNewest, "messages_dropped_newest"),
         (Self::DroppedOldest, "messages_dropped_oldest"),
