@@ -248,4 +248,20 @@ mod tests {
         assert!(third.capacity() >= 5_000);
         assert_eq!((third.messages(), third.bytes()), (0, 0));
     }
+
+    #[test]
+    fn a_buffer_that_a_large_message_needed_is_not_kept() {
+        let inbound = inbound();
+        let mut batch = Batch::default();
+        message(&mut batch, 1, &"x".repeat(1 << 20), Sequence::Connection);
+        let mut batch = inbound.submit(0, batch);
+        let work = inbound.take(0, 16).unwrap();
+        inbound.release(&mut vec![work.ticket()]);
+        drop(work);
+        for _ in 0..3 {
+            message(&mut batch, 1, "small", Sequence::Connection);
+            batch = inbound.submit(0, batch);
+            assert!(batch.capacity() < 1 << 20, "{}", batch.capacity());
+        }
+    }
 }
