@@ -32,8 +32,15 @@ pub fn sleep(time: Duration) {
 /// meanwhile.
 #[must_use]
 pub fn wait_for<T>(threads: &[JoinHandle<T>], until: impl Fn() -> Instant) -> bool {
+    wait_until(|| threads.iter().all(JoinHandle::is_finished), until)
+}
+
+/// Waits until something is done. False if it is not by the time `until`, which may change
+/// meanwhile.
+#[must_use]
+pub fn wait_until(done: impl Fn() -> bool, until: impl Fn() -> Instant) -> bool {
     const LOOK: Duration = Duration::from_millis(5);
-    while threads.iter().any(|thread| !thread.is_finished()) {
+    while !done() {
         if clock::now() >= until() {
             return false;
         }

@@ -53,7 +53,7 @@ fn a_peer_that_does_not_answer_holds_nothing_up_for_long() {
 #[test]
 fn a_running_handler_may_finish() {
     let process = Site::new().plugin("sleepy").spawn();
-    let mut client = begin(&process, "sleep 300");
+    let mut client = begin(&process, "sleepy", "sleep 300");
     process.signal("TERM");
     assert_eq!(client.expect_close().0, 1001);
     let (status, log) = process.wait();
@@ -62,10 +62,11 @@ fn a_running_handler_may_finish() {
 
 #[test]
 fn a_handler_that_never_returns_cannot_hold_up_the_stop() {
-    for command in ["loop", "sleep 3600000"] {
-        let site = Site::new().plugin("sleepy").set("workers.call_deadline", "1h");
+    for (plugin, command) in [("sleepy", "loop"), ("sleepy", "sleep 3600000"), ("spinner", "loop")]
+    {
+        let site = Site::new().plugin(plugin).set("workers.call_deadline", "1h");
         let process = site.set("server.drain_timeout", "300ms").spawn();
-        begin(&process, command);
+        begin(&process, plugin, command);
         process.signal("TERM");
         let (status, log) = process.wait();
         assert_eq!(status.code(), Some(0), "{log}");
@@ -75,11 +76,12 @@ fn a_handler_that_never_returns_cannot_hold_up_the_stop() {
 
 #[test]
 fn a_second_signal_hastens() {
-    for command in ["loop", "sleep 3600000"] {
-        let site = Site::new().plugin("sleepy").set("workers.call_deadline", "1h");
+    for (plugin, command) in [("sleepy", "loop"), ("sleepy", "sleep 3600000"), ("spinner", "loop")]
+    {
+        let site = Site::new().plugin(plugin).set("workers.call_deadline", "1h");
         let site = site.set("server.drain_timeout", "1h").set("server.close_timeout", "1h");
         let mut process = site.spawn();
-        let mut client = begin(&process, command);
+        let mut client = begin(&process, plugin, command);
         process.signal("TERM");
         assert!(matches!(client.next(), Got::Close(1001, _)));
         assert!(process.is_running());
@@ -107,8 +109,8 @@ fn a_taken_port_is_one_sentence() {
 }
 
 /// A client whose handler is running when this returns.
-fn begin(process: &Process, command: &str) -> Client {
-    let mut client = Client::open(process.address(), "/sleepy");
+fn begin(process: &Process, plugin: &str, command: &str) -> Client {
+    let mut client = Client::open(process.address(), &format!("/{plugin}"));
     client.echo("hello");
     client.text(command);
     // Sent behind it and answered on the spot: the command has been received.

@@ -2,15 +2,14 @@
 
 mod describe;
 mod error;
+mod io;
 mod load;
 mod pages;
 mod run;
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use mio::net::TcpListener;
@@ -32,7 +31,7 @@ use crate::outbound::{Compression, Encoding, Shared};
 use crate::plugin::{Engine, Table};
 use crate::shard::{self, Control};
 use crate::worker::{self, Pool};
-use crate::{clock, conn, task};
+use crate::{clock, conn};
 
 /// What a shard may take to drop its connections at once.
 const ABANDON_TIME: Duration = Duration::from_secs(5);
@@ -44,7 +43,6 @@ const HASTY_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Host {
     addresses: Vec<SocketAddr>,
-    shards: Vec<JoinHandle<io::Result<()>>>,
     control: Arc<Control>,
     shared: Arc<Shared>,
     pool: Pool,
@@ -76,7 +74,7 @@ impl Host {
             .then(|| pages::start(pages, Arc::clone(&shared)))
             .transpose()?;
 
-        let pool = Pool::start(
+        let mut pool = Pool::start(
             &config.workers,
             Arc::new(worker::Env {
                 inbound: Arc::clone(&inbound),
@@ -92,7 +90,6 @@ impl Host {
         let control = Arc::new(Control::default());
         let routes = Arc::new(routes(config));
         let windows = Arc::new(AtomicUsize::new(0));
-        let mut threads = Vec::new();
         for shard in 0..shards {
             let env = conn::Env {
                 shard,
@@ -113,11 +110,11 @@ impl Host {
                 windows: Arc::clone(&windows),
             };
             let (admission, control) = (Arc::clone(&admission), Arc::clone(&control));
-            threads.push(shard::spawn(env, sockets.of_shard(), admission, control)?);
+            let shard = shard::open(env, sockets.of_shard(), admission, control)?;
+            pool.add_shard(Box::new(shard))?;
         }
         Ok(Self {
             addresses: sockets.addresses,
-            shards: threads,
             control,
             shared,
             pool,
@@ -135,7 +132,7 @@ impl Host {
     /// Whether a thread has ended that should not have.
     #[must_use]
     pub fn is_broken(&self) -> bool {
-        self.shards.iter().any(JoinHandle::is_finished)
+        self.pool.has_lost_a_shard()
     }
 
     /// The host's counters.
@@ -163,13 +160,12 @@ impl Host {
         self.control.stop();
         self.shared.hub.ring_all();
         let end = clock::now() + self.drain_timeout;
-        if !task::wait_for(&self.shards, || end) {
+        if !self.pool.wait_for_shards(end)? {
             tracing::warn!("the drain timeout is over: the remaining connections are dropped");
             self.control.abandon();
             self.shared.hub.ring_all();
         }
-        let abandoned = clock::now() + ABANDON_TIME;
-        task::join_all(self.shards, || abandoned)?;
+        self.pool.wait_for_shards(clock::now() + ABANDON_TIME)?;
         let hasty = clock::now() + HASTY_TIME;
         let control = self.control;
         if !self.pool.close(|| if control.is_abandoned() { hasty } else { end.max(hasty) })? {

@@ -185,7 +185,8 @@ impl Draft {
             self.config.routes = self.build_routes(report);
             self.config.statics = self.build_statics(report);
         }
-        self.config.plugin.handlers = self.config.workers.pool_size;
+        self.config.plugin.handlers =
+            self.config.workers.pool_size + self.config.server.shards * worker::SHARD_THREADS;
         self.config.plugin.plugins = self.config.plugins.len().max(1);
         self.config
     }

@@ -136,6 +136,11 @@ impl Batch {
         self.payloads.len()
     }
 
+    /// Whom it is for; a plugin may be named several times.
+    pub fn plugins(&self) -> impl Iterator<Item = PluginId> {
+        self.runs.iter().map(|run| run.plugin)
+    }
+
     pub(super) fn has_single(&self) -> bool {
         self.singles
     }

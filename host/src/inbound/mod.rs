@@ -59,22 +59,34 @@ impl Inbound {
         &self.bells[worker % self.bells.len()]
     }
 
-    /// Hands over what a shard gathered, and wakes the shard's worker if it sleeps.
+    /// Hands over what a shard gathered, and [tells](Self::tell) a worker.
     ///
     /// Returns an empty batch to go on with: where it can, one whose messages are all handled, so
     /// that its buffers serve again.
     pub fn submit(&self, shard: usize, batch: Batch) -> Batch {
+        let spare = self.put(shard, batch);
+        self.tell(shard);
+        spare
+    }
+
+    /// Hands over what a shard gathered as [`submit`](Self::submit) does, without a word to a
+    /// worker that sleeps: the shard's thread handles it itself, or tells one later.
+    pub fn put(&self, shard: usize, batch: Batch) -> Batch {
         self.room.take(batch.messages(), batch.bytes());
         let single = self.queues.len() - 1;
         let (batch, spare) = self.queues[shard].push_new(batch);
         if batch.has_single() {
             self.queues[single].push_single(&batch);
         }
+        spare
+    }
+
+    /// Wakes the shard's worker if it sleeps, and another one if that has more to do than it can.
+    pub fn tell(&self, shard: usize) {
         self.bell(shard).ring();
         if self.bell(shard).is_crowded() {
             self.ring_another(shard);
         }
-        spare
     }
 
     /// The next run for a worker, its home shard's first. At most `quantum` events.
@@ -89,6 +101,17 @@ impl Inbound {
             }
             #[expect(clippy::cast_possible_truncation, reason = "at most 257 queues")]
             Some(work.of_queue(queue as u16))
+        })
+    }
+
+    /// The next run of a shard's own queue, or of a plugin with a single instance, for the shard's
+    /// thread. At most `quantum` events.
+    #[must_use]
+    pub fn take_near(&self, shard: usize, quantum: u32) -> Option<Work> {
+        let single = self.queues.len() - 1;
+        [shard, single].into_iter().find_map(|queue| {
+            let (work, _) = self.queues[queue].take(quantum)?;
+            Some(work.of_queue(u16::try_from(queue).ok()?))
         })
     }
 

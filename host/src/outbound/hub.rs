@@ -19,6 +19,8 @@ pub struct Hub(Box<[Mailbox]>);
 struct Mailbox {
     state: Mutex<State>,
     emptied: Condvar,
+    /// As of `state`; spares a lock.
+    full: AtomicBool,
     asleep: AtomicBool,
     waker: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -50,19 +52,38 @@ impl Hub {
 
     /// Hands a commit to its shard and returns an empty one to go on with.
     ///
-    /// Waits where the mailbox is full: a worker may wait for a shard, a shard never for a worker.
+    /// Waits where the mailbox is full: a worker may wait for a shard.
     pub fn post(&self, shard: usize, commit: Commit) -> Commit {
         let mailbox = &self.0[shard];
         let mut state = mailbox.lock();
         while state.bytes >= FULL_BYTES && !state.closed {
             state = mailbox.emptied.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        self.put(shard, state, commit)
+    }
+
+    /// Hands over a commit as [`post`](Self::post) does, and never waits: a shard's own thread must
+    /// not. It looks whether any mailbox [is full](Self::is_any_full) before it does more.
+    pub fn post_now(&self, shard: usize, commit: Commit) -> Commit {
+        self.put(shard, self.0[shard].lock(), commit)
+    }
+
+    /// Whether those who post to some shard would have to wait.
+    #[must_use]
+    pub fn is_any_full(&self) -> bool {
+        self.0.iter().any(|mailbox| mailbox.full.load(Ordering::Relaxed))
+    }
+
+    fn put(&self, shard: usize, mut state: MutexGuard<'_, State>, commit: Commit) -> Commit {
         if state.closed {
             let mut commit = commit;
             commit.clear();
             return commit;
         }
         state.bytes += commit.bytes.len();
+        if state.bytes >= FULL_BYTES {
+            self.0[shard].full.store(true, Ordering::Relaxed);
+        }
         state.commits.push(commit);
         let spare = state.spares.pop().unwrap_or_default();
         drop(state);
@@ -77,6 +98,9 @@ impl Hub {
         std::mem::swap(&mut state.commits, into);
         let was_full = state.bytes >= FULL_BYTES;
         state.bytes = 0;
+        if was_full {
+            mailbox.full.store(false, Ordering::Relaxed);
+        }
         drop(state);
         if was_full {
             mailbox.emptied.notify_all();
@@ -169,6 +193,20 @@ mod tests {
         hub.post(0, Commit::default());
         hub.post(0, Commit::default());
         assert_eq!(rung.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn who_must_not_wait_can_pass_the_bound_and_see_it() {
+        let hub = Hub::new(2);
+        assert!(!hub.is_any_full());
+        for _ in 0..2 {
+            hub.post_now(1, Commit { bytes: vec![0; FULL_BYTES], ..Commit::default() });
+            assert!(hub.is_any_full());
+        }
+        let mut mail = Vec::new();
+        hub.collect(1, &mut mail);
+        assert_eq!(mail.len(), 2);
+        assert!(!hub.is_any_full());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Commit, Effects, Entry, Shared};
+use super::{Commit, Effects, Entry, Hub, Shared};
 use crate::types::ConnectionId;
 
 /// Effects of so many calls are posted together, at most.
@@ -65,11 +65,20 @@ impl Outgoing {
         self.full
     }
 
-    /// Posts everything.
+    /// Posts everything; waits where a mailbox is full.
     pub fn post(&mut self) {
+        self.post_by(Hub::post);
+    }
+
+    /// Posts everything and never waits, for a shard's own thread.
+    pub fn post_now(&mut self) {
+        self.post_by(Hub::post_now);
+    }
+
+    fn post_by(&mut self, post: impl Fn(&Hub, usize, Commit) -> Commit) {
         for (shard, commit) in self.commits.iter_mut().enumerate() {
             if !commit.is_empty() {
-                *commit = self.shared.hub.post(shard, std::mem::take(commit));
+                *commit = post(&self.shared.hub, shard, std::mem::take(commit));
             }
         }
         self.full = false;

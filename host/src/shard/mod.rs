@@ -1,9 +1,9 @@
 //! Step 2: one I/O thread, and everything of the connections that live on it.
 //!
 //! A shard goes round in turns. One turn: wait for the sockets; read those that are ready, once
-//! each, into the one buffer; hand what came to the workers; carry out what the workers have
-//! posted; write to each socket that has something, once. Nothing in it waits or locks for longer
-//! than a list is swapped.
+//! each, into the one buffer; have what came handled; carry out what handlers have asked for; write
+//! to each socket that has something, once. Nothing in it waits or locks for longer than a list is
+//! swapped. Whoever turns it, see [`crate::worker`], sees to the handlers in between.
 
 mod accept;
 mod slab;
@@ -13,17 +13,15 @@ mod wheel;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
 use mio::net::TcpListener;
-use mio::{Events, Poll, Token, Waker};
+use mio::{Poll, Token, Waker};
 
 use crate::conn::Env;
 use crate::listen::Admission;
-use crate::task;
 
 use accept::Door;
-use turn::Shard;
+pub use turn::Shard;
 
 /// Bytes of one receive, and of the buffer that all connections of a shard share.
 const BUFFER: usize = 64 * 1024;
@@ -59,16 +57,16 @@ impl Control {
     }
 }
 
-/// Starts a shard's thread with its own listening sockets.
+/// A shard with its own listening sockets.
 ///
 /// # Errors
-/// Where the system has no more threads, descriptors or memory.
-pub fn spawn(
+/// Where the system has no more descriptors or memory.
+pub fn open(
     env: Env,
     listeners: Vec<TcpListener>,
     admission: Arc<Admission>,
     control: Arc<Control>,
-) -> io::Result<JoinHandle<io::Result<()>>> {
+) -> io::Result<Shard> {
     let poll = Poll::new()?;
     let waker = Waker::new(poll.registry(), WAKER)?;
     env.shared.hub.set_waker(env.shard, move || {
@@ -76,12 +74,5 @@ pub fn spawn(
         let _ = waker.wake();
     });
     let door = Door::new(listeners, admission, &poll)?;
-    let name = format!("shard-{}", env.shard);
-    let (shared, number) = (Arc::clone(&env.shared), env.shard);
-    let shard = Shard::new(env, poll, door, control);
-    task::spawn(&name, move || {
-        let ended = shard.run(Events::with_capacity(EVENTS));
-        shared.hub.close(number);
-        ended
-    })
+    Ok(Shard::new(env, poll, door, control))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use plugsock_ws::handshake::Refusal;
 use super::accept::{Arrival, Door, Shortage};
 use super::slab::Slab;
 use super::wheel::Wheel;
-use super::{BUFFER, Control, WAKER};
+use super::{BUFFER, Control, EVENTS, WAKER};
 use crate::clock;
 use crate::conn::{Conn, Env, Pieces, RETRY_AFTER_S, Tick, Turn, Variants};
 use crate::inbound::Batch;
@@ -29,9 +30,10 @@ const WRITTEN: usize = 512;
 
 /// Everything of one I/O thread.
 #[derive(Debug)]
-pub(super) struct Shard {
+pub struct Shard {
     env: Env,
     poll: Poll,
+    events: Events,
     door: Door,
     control: Arc<Control>,
     conns: Slab,
@@ -64,6 +66,7 @@ impl Shard {
         Self {
             env,
             poll,
+            events: Events::with_capacity(EVENTS),
             door,
             control,
             conns: Slab::new(shard),
@@ -85,37 +88,49 @@ impl Shard {
         }
     }
 
-    /// Turns until the host stops and the last connection has gone.
-    pub(super) fn run(mut self, mut events: Events) -> io::Result<()> {
-        loop {
-            self.wait(&mut events)?;
-            self.now = tick(self.started);
-            let mut commits = std::mem::take(&mut self.commits);
-            self.read(&events, &commits);
-            self.submit();
-            if commits.is_empty() {
-                self.env.shared.hub.collect(self.env.shard, &mut commits);
-            }
-            let carried_out = self.carry_out(&commits);
-            self.expire();
-            self.resume_stalled();
-            let over = self.obey();
-            let written = self.write(&commits, WRITTEN);
-            self.submit();
-            if carried_out && written {
-                self.env.shared.hub.give_back(self.env.shard, &mut commits);
-                self.carried = (0, 0);
-            }
-            self.commits = commits;
-            self.bury();
-            if over || (self.stopping && self.conns.is_empty()) {
-                return Ok(());
-            }
+    /// The first half of a turn: waits until there is something to do, and reads what came.
+    ///
+    /// # Errors
+    /// Those of the system; the shard cannot go on.
+    pub fn gather(&mut self) -> io::Result<()> {
+        self.wait()?;
+        self.now = tick(self.started);
+        let events = mem::replace(&mut self.events, Events::with_capacity(0));
+        let commits = mem::take(&mut self.commits);
+        self.read(&events, &commits);
+        (self.events, self.commits) = (events, commits);
+        Ok(())
+    }
+
+    /// What came for handlers and has to be handed to them.
+    pub fn batch(&mut self) -> &mut Batch {
+        &mut self.batch
+    }
+
+    /// The second half of a turn: carries out what handlers have asked for, does what is due, and
+    /// writes. False when the host stops and the last connection has gone.
+    pub fn deliver(&mut self) -> bool {
+        let mut commits = mem::take(&mut self.commits);
+        if commits.is_empty() {
+            self.env.shared.hub.collect(self.env.shard, &mut commits);
         }
+        let carried_out = self.carry_out(&commits);
+        self.expire();
+        self.resume_stalled();
+        let over = self.obey();
+        let written = self.write(&commits, WRITTEN);
+        if carried_out && written {
+            self.env.shared.hub.give_back(self.env.shard, &mut commits);
+            self.carried = (0, 0);
+        }
+        self.commits = commits;
+        self.bury();
+        let drained = self.stopping && self.conns.is_empty();
+        !(over || drained)
     }
 
     /// Sleeps until a socket is ready, a mailbox has something, or a tick is over.
-    fn wait(&mut self, events: &mut Events) -> io::Result<()> {
+    fn wait(&mut self) -> io::Result<()> {
         // First the flag that says "asleep", then every reason not to: whoever gives a reason looks
         // at the flag after.
         let mail = !self.env.shared.hub.fall_asleep(self.env.shard);
@@ -134,7 +149,7 @@ impl Shard {
             (false, false) => Some(tick),
             (false, true) => None,
         };
-        let polled = self.poll.poll(events, timeout);
+        let polled = self.poll.poll(&mut self.events, timeout);
         self.env.shared.hub.wake_up(self.env.shard);
         match polled {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
@@ -154,7 +169,7 @@ impl Shard {
 
     /// Reads every socket that is ready, once.
     fn read(&mut self, events: &Events, commits: &[Commit]) {
-        for slot in std::mem::take(&mut self.again) {
+        for slot in mem::take(&mut self.again) {
             if let Some(slot) = self.conns.slot(slot) {
                 slot.listed.again = false;
             }
@@ -228,14 +243,6 @@ impl Shard {
             }
             None => {}
         });
-    }
-
-    /// Hands to the workers what was gathered.
-    fn submit(&mut self) {
-        if !self.batch.is_empty() {
-            let batch = std::mem::take(&mut self.batch);
-            self.batch = self.env.inbound.submit(self.env.shard, batch);
-        }
     }
 
     /// What the workers' handlers have asked for. False if there was so much that the rest has to
@@ -434,9 +441,15 @@ impl Shard {
     }
 }
 
+impl Drop for Shard {
+    fn drop(&mut self) {
+        self.env.shared.hub.close(self.env.shard);
+    }
+}
+
 /// Puts a slot on a list, unless it stands there.
 fn list(listed: &mut bool, list: &mut impl Extend<u32>, slot: u32) {
-    if !std::mem::replace(listed, true) {
+    if !mem::replace(listed, true) {
         list.extend([slot]);
     }
 }

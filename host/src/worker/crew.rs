@@ -1,4 +1,4 @@
-//! The threads of one worker, of which one at a time has the role.
+//! The threads of one worker or shard, of which one at a time has the role.
 //!
 //! Calls of plugins that do not wait are plain function calls, which nobody can suspend. So where
 //! one computes for longer than a tick, its thread hands the role, with all that lies ready, to
@@ -12,11 +12,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::Common;
 use super::desk::{Desk, Duty};
 use super::hand::Hand;
+use super::inline::{Io, Slowness};
 use super::instances::Instances;
 use super::ledger::Ledger;
+use super::{Common, SHARD_THREADS};
 use crate::inbound::Work;
 use crate::plugin::{Failure, Instance, Version};
 use crate::task;
@@ -25,11 +26,14 @@ use crate::types::PluginId;
 /// How often a worker that is to end looks whether others have.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// One worker's threads.
+/// One worker's threads, or one shard's.
 #[derive(Debug)]
 pub(super) struct Crew {
+    /// Of the worker or the shard.
     pub(super) number: usize,
     pub(super) common: Arc<Common>,
+    /// Of a shard: the worker to whom it leaves what takes long.
+    worker: Option<Arc<Crew>>,
     /// Threads that it may have, at least 1.
     most: usize,
     stage: Mutex<Stage>,
@@ -46,6 +50,7 @@ struct Stage {
     threads: Vec<JoinHandle<()>>,
     leftovers: Vec<Leftover>,
     over: bool,
+    failed: Option<io::Error>,
 }
 
 /// What whoever works for the crew has at hand.
@@ -55,6 +60,10 @@ pub(super) struct Role {
     pub(super) instances: Instances,
     /// By plugin, and as of which generation of the table.
     versions: Vec<Option<(u64, Arc<Version<Desk>>)>>,
+    /// A shard's sockets. None in a worker's role.
+    pub(super) io: Option<Box<dyn Io>>,
+    /// By plugin, as far as a shard has seen it.
+    pub(super) slowness: Vec<Slowness>,
 }
 
 /// A run whose last call took so long that its thread gave the role away.
@@ -72,24 +81,49 @@ pub(super) struct Leftover {
 }
 
 impl Crew {
-    /// Starts with one thread, which has the role.
+    /// A worker's. Starts with one thread, which has the role.
     pub(super) fn start(number: usize, most: usize, common: &Arc<Common>) -> io::Result<Arc<Self>> {
-        let role = Box::new(Role {
-            ledger: Ledger::new(&common.env, common.env.shared.hub.shards() + number),
-            instances: Instances::new(&common.singles),
-            versions: common.singles.iter().map(|_| None).collect(),
-        });
-        let crew = Arc::new(Self {
+        let role = Role::new(common, common.env.shared.hub.shards() + number, None);
+        Self::new(number, None, most.max(1), common).enter(role, 1)
+    }
+
+    /// A shard's. Starts with all its threads, of which one has the role.
+    pub(super) fn start_shard(
+        number: usize,
+        io: Box<dyn Io>,
+        worker: &Arc<Self>,
+    ) -> io::Result<Arc<Self>> {
+        let common = &worker.common;
+        let role = Role::new(common, number, Some(io));
+        Self::new(number, Some(Arc::clone(worker)), SHARD_THREADS, common)
+            .enter(role, SHARD_THREADS)
+    }
+
+    fn new(number: usize, worker: Option<Arc<Self>>, most: usize, common: &Arc<Common>) -> Self {
+        Self {
             number,
             common: Arc::clone(common),
-            most: most.max(1),
+            worker,
+            most,
             stage: Mutex::default(),
             called: Condvar::new(),
             has_leftovers: AtomicBool::new(false),
-        });
+        }
+    }
+
+    fn enter(self, role: Box<Role>, threads: usize) -> io::Result<Arc<Self>> {
+        let crew = Arc::new(self);
         let mut stage = crew.lock();
-        crew.spawn(&mut stage)?;
+        for _ in 0..threads {
+            if let Err(error) = crew.spawn(&mut stage) {
+                // Those that have been started are not left behind.
+                stage.over = true;
+                crew.called.notify_all();
+                return Err(error);
+            }
+        }
         stage.role = Some(role);
+        crew.called.notify_one();
         drop(stage);
         Ok(crew)
     }
@@ -99,24 +133,45 @@ impl Crew {
     /// # Errors
     /// The role itself where there is none and can be none.
     pub(super) fn hand_over(self: &Arc<Self>, role: Box<Role>) -> Result<(), Box<Role>> {
-        let bell = self.common.env.inbound.bell(self.number);
+        let inbound = &self.common.env.inbound;
         let mut stage = self.lock();
+        if self.worker.is_some() {
+            // It had kept to itself what lies in the queue.
+            inbound.tell(self.number);
+        }
         if stage.idle == 0 && (stage.threads.len() >= self.most || self.spawn(&mut stage).is_err())
         {
             // Others that have less to do may help.
-            bell.set_crowded(true);
-            self.common.env.inbound.ring_another(self.number);
+            if self.worker.is_none() {
+                inbound.bell(self.number).set_crowded(true);
+                inbound.ring_another(self.number);
+            }
             return Err(role);
         }
-        bell.set_crowded(false);
+        self.relieve();
         self.common.abroad.fetch_add(1, Ordering::SeqCst);
         stage.role = Some(role);
         self.called.notify_one();
         Ok(())
     }
 
+    /// Whoever has the role can take work again.
+    pub(super) fn relieve(&self) {
+        if self.worker.is_none() {
+            self.common.env.inbound.bell(self.number).set_crowded(false);
+        }
+    }
+
+    /// Whether some thread has nothing to do, so that it can take the role.
+    pub(super) fn has_idle(&self) -> bool {
+        self.lock().idle > 0
+    }
+
     /// A thread that gave the role away has finished its call.
     pub(super) fn leave(&self, leftover: Leftover) {
+        if let Some(worker) = &self.worker {
+            return worker.leave(leftover);
+        }
         self.lock().leftovers.push(leftover);
         self.has_leftovers.store(true, Ordering::SeqCst);
         self.common.env.inbound.bell(self.number).ring();
@@ -161,8 +216,7 @@ impl Crew {
             if !self.common.closing.load(Ordering::SeqCst) {
                 bell.wait(None);
             } else if self.common.abroad.load(Ordering::SeqCst) == 0 {
-                self.lock().over = true;
-                self.called.notify_all();
+                self.end(Ok(()));
                 return false;
             } else {
                 bell.wait(Some(LOOK));
@@ -172,6 +226,26 @@ impl Crew {
         true
     }
 
+    /// There will be nothing to do any more.
+    pub(super) fn end(&self, outcome: io::Result<()>) {
+        let mut stage = self.lock();
+        stage.over = true;
+        stage.failed = outcome.err();
+        self.called.notify_all();
+    }
+
+    /// Whether its work has ended.
+    pub(super) fn is_over(&self) -> bool {
+        let stage = self.lock();
+        // A thread that ends before has panicked.
+        stage.over || stage.threads.iter().any(JoinHandle::is_finished)
+    }
+
+    /// Why its work ended, if something failed.
+    pub(super) fn take_failure(&self) -> Option<io::Error> {
+        self.lock().failed.take()
+    }
+
     /// All threads that there are by now, to be waited for.
     pub(super) fn take_threads(&self) -> Vec<JoinHandle<()>> {
         mem::take(&mut self.lock().threads)
@@ -179,7 +253,8 @@ impl Crew {
 
     fn spawn(self: &Arc<Self>, stage: &mut Stage) -> io::Result<()> {
         let crew = Arc::clone(self);
-        let name = format!("worker-{}", self.number);
+        let kind = if self.worker.is_some() { "shard" } else { "worker" };
+        let name = format!("{kind}-{}", self.number);
         stage.threads.push(task::spawn(&name, move || crew.work())?);
         Ok(())
     }
@@ -188,7 +263,12 @@ impl Crew {
     fn work(self: &Arc<Self>) {
         while let Some(role) = self.wait_for_role() {
             let duty = Duty { crew: Arc::clone(self), role: Some(role), overdue: false };
-            Hand::new(self, Desk::new(&self.common, Some(duty))).serve();
+            let mut hand = Hand::new(self, Desk::new(&self.common, Some(duty)));
+            if self.worker.is_some() {
+                hand.tend();
+            } else {
+                hand.serve();
+            }
         }
     }
 
@@ -213,6 +293,16 @@ impl Crew {
 }
 
 impl Role {
+    fn new(common: &Common, counting: usize, io: Option<Box<dyn Io>>) -> Box<Self> {
+        Box::new(Self {
+            ledger: Ledger::new(&common.env, counting),
+            instances: Instances::new(&common.singles),
+            versions: common.singles.iter().map(|_| None).collect(),
+            io,
+            slowness: common.singles.iter().map(|_| Slowness::default()).collect(),
+        })
+    }
+
     /// The version that serves a plugin now.
     pub(super) fn version(
         &mut self,

@@ -15,7 +15,7 @@ use crate::types::ConnectionId;
 /// goes to the lanes.
 #[derive(Debug)]
 pub(super) struct Hand<'a> {
-    crew: &'a Arc<Crew>,
+    pub(super) crew: &'a Arc<Crew>,
     /// Unless an instance has it.
     desk: Option<Box<Desk>>,
 }
@@ -60,12 +60,13 @@ impl<'a> Hand<'a> {
         drop(busy);
     }
 
-    fn role(&mut self) -> Option<&mut Role> {
+    /// None where another thread has it by now.
+    pub(super) fn role(&mut self) -> Option<&mut Role> {
         self.desk.as_mut()?.role()
     }
 
     /// Runs the handlers of one connection's events.
-    fn handle(&mut self, work: Work, version: Option<&Arc<Version<Desk>>>) {
+    pub(super) fn handle(&mut self, work: Work, version: Option<&Arc<Version<Desk>>>) {
         let conn = work.conn();
         let mut leased = None;
         let (mut events, mut bytes) = (0, 0);
@@ -174,7 +175,7 @@ impl<'a> Hand<'a> {
         let duty = desk.and_then(|desk| desk.duty.as_mut());
         let overdue = duty.is_some_and(|duty| std::mem::take(&mut duty.overdue));
         if overdue {
-            self.crew.common.env.inbound.bell(self.crew.number).set_crowded(false);
+            self.crew.relieve();
         }
         overdue
     }

@@ -25,6 +25,8 @@ pub(super) struct Ledger {
     env: Arc<Env>,
     /// Counts as this thread.
     counting: usize,
+    /// It is a shard's thread, which never waits for a shard.
+    of_shard: bool,
     outgoing: Outgoing,
     tickets: Vec<Ticket>,
     events: usize,
@@ -46,6 +48,7 @@ impl Ledger {
         Self {
             env: Arc::clone(env),
             counting,
+            of_shard: counting < env.shared.hub.shards(),
             outgoing: Outgoing::new(Arc::clone(&env.shared)),
             tickets: Vec::new(),
             events: 0,
@@ -59,13 +62,17 @@ impl Ledger {
     pub(super) fn absorb(&mut self, effects: &mut Effects) {
         self.outgoing.absorb(effects);
         if self.outgoing.is_full() {
-            self.outgoing.post();
+            self.post();
         }
     }
 
     /// What was asked for so far leaves, so that nothing that is flushed in mid-call overtakes it.
     pub(super) fn post(&mut self) {
-        self.outgoing.post();
+        if self.of_shard {
+            self.outgoing.post_now();
+        } else {
+            self.outgoing.post();
+        }
     }
 
     /// A call has failed: it leaves nothing but a count and a line in the log.
@@ -108,7 +115,7 @@ impl Ledger {
     /// Posts the effects of all that is done and lets those connections go on. Returns how many
     /// runs there were.
     pub(super) fn settle(&mut self) -> usize {
-        self.outgoing.post();
+        self.post();
         let runs = self.tickets.len();
         if runs > 0 {
             let env = &self.env;

@@ -13,12 +13,16 @@
 //! several *lanes*, each of which has one handler in flight at a time; where one waits or computes
 //! for longer than a tick, the next lane takes over. So a slow handler delays its own connection
 //! only, and `pool_size` counts handlers in flight.
+//!
+//! A shard is a crew too, whose role has the shard's sockets: where little came, its hand runs the
+//! handlers at once, and who stands in for a slow one goes on with the sockets.
 
 mod config;
 mod crew;
 mod desk;
 mod hand;
 mod inbox;
+mod inline;
 mod instances;
 mod lane;
 mod ledger;
@@ -29,6 +33,7 @@ use std::sync::{Arc, Mutex};
 
 pub use config::Config;
 pub use desk::Desk;
+pub use inline::Io;
 pub use pool::Pool;
 
 use inbox::Inbox;
@@ -39,6 +44,9 @@ use crate::metrics::Metrics;
 use crate::outbound::{Encoding, Shared};
 use crate::plugin::{Engine, Table};
 
+/// Threads of a shard: one has its sockets, and one can take them over. So many handlers are in
+/// flight there at most.
+pub const SHARD_THREADS: usize = 2;
 /// Events of one connection that are handled before others have their turn.
 const QUANTUM: u32 = 16;
 

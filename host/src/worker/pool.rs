@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use super::crew::Crew;
-use super::{Common, Config, Env, lane};
+use super::{Common, Config, Env, Io, lane};
 use crate::task;
 
 /// Threads that one crew may have: of handlers that compute for long so many at most are in flight
@@ -18,7 +18,9 @@ const MOST_THREADS: usize = 64;
 #[derive(Debug)]
 pub struct Pool {
     common: Arc<Common>,
+    /// Of workers, at least one.
     crews: Vec<Arc<Crew>>,
+    shards: Vec<Arc<Crew>>,
     lanes: Vec<JoinHandle<io::Result<()>>>,
 }
 
@@ -41,7 +43,37 @@ impl Pool {
         let lanes = lanes.collect::<io::Result<_>>()?;
         let crews = (0..threads)
             .map(|number| Crew::start(number, share(number).min(MOST_THREADS), &common));
-        Ok(Self { crews: crews.collect::<io::Result<_>>()?, lanes, common })
+        let crews = crews.collect::<io::Result<_>>()?;
+        Ok(Self { crews, shards: Vec::new(), lanes, common })
+    }
+
+    /// Starts the threads of the next shard.
+    ///
+    /// # Errors
+    /// Where the system has no more threads.
+    pub fn add_shard(&mut self, io: Box<dyn Io>) -> io::Result<()> {
+        let number = self.shards.len();
+        let worker = &self.crews[number % self.crews.len()];
+        self.shards.push(Crew::start_shard(number, io, worker)?);
+        Ok(())
+    }
+
+    /// Whether a shard has ended.
+    #[must_use]
+    pub fn has_lost_a_shard(&self) -> bool {
+        self.shards.iter().any(|shard| shard.is_over())
+    }
+
+    /// Waits until all shards have ended. False if some have not by then.
+    ///
+    /// # Errors
+    /// The first with which one of them ended.
+    pub fn wait_for_shards(&self, until: Instant) -> io::Result<bool> {
+        let over = task::wait_until(|| self.shards.iter().all(|shard| shard.is_over()), || until);
+        match self.shards.iter().find_map(|shard| shard.take_failure()) {
+            Some(failure) => Err(failure),
+            None => Ok(over),
+        }
     }
 
     /// Handles what is still queued, then ends the threads. No more may be submitted. False if
@@ -52,7 +84,7 @@ impl Pool {
     pub fn close(self, until: impl Fn() -> Instant) -> io::Result<bool> {
         self.common.closing.store(true, Ordering::SeqCst);
         self.common.env.inbound.ring_all();
-        for crew in &self.crews {
+        for crew in self.crews.iter().chain(&self.shards) {
             // A thread may start another one before it ends.
             loop {
                 let threads = crew.take_threads();

@@ -83,7 +83,7 @@ fn a_whole_file() {
     assert_eq!(config.server, Server { shards: 3, drain_timeout: Duration::from_secs(120) });
     assert_eq!(config.conn.allowed_origins.len(), 3);
     assert_eq!((config.workers.threads, config.workers.pool_size), (2, 8));
-    assert_eq!((config.plugin.handlers, config.plugin.plugins), (8, 1));
+    assert_eq!((config.plugin.handlers, config.plugin.plugins), (8 + 2 * 3, 1));
     assert_eq!(config.inbound.queue_bytes, 32 << 20);
     assert_eq!(config.conn.slow_consumer, SlowConsumer::DropOldest);
     assert_eq!((config.conn.max_frame_size, config.conn.max_message_size), (1 << 10, 4 << 20));
