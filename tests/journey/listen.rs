@@ -1,6 +1,8 @@
 //! Step 1: who is let in, and that every place is given back.
 
 use std::io::{Read, Write};
+#[cfg(target_os = "linux")]
+use std::net::SocketAddr;
 use std::net::{Shutdown, TcpStream};
 use std::process::Command;
 use std::time::Duration;
@@ -20,6 +22,76 @@ fn every_address_is_served() {
     assert_ne!(one, other);
     for address in [one, other] {
         Client::open(*address, "/builtin").echo("here");
+    }
+}
+
+/// A host on a port that is taken does not start; returns what it says.
+#[cfg(target_os = "linux")]
+fn refused(address: SocketAddr, reuse_port: &str) -> String {
+    let site = Site::new().set("server.listen", &address.to_string());
+    let site = site.set("server.reuse_port", reuse_port);
+    // Where it starts all the same, it must not stay.
+    let mut command = Command::new("timeout");
+    let output = command.arg("10").arg(program()).args(site.arguments()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn hosts_that_reuse_a_port_all_serve_it_and_go_one_by_one() {
+    let site = || Site::new().set("server.reuse_port", "true");
+    let mut one = site().spawn();
+    let address = one.address();
+    let other = site().set("server.listen", &address.to_string()).spawn();
+    let idle = [one.settled_descriptors(), other.settled_descriptors()];
+    // The kernel deals them by a hash of their addresses.
+    let mut clients = Vec::new();
+    let has_some = |process: &Process, before: usize| process.descriptors() > before;
+    eventually("clients of both hosts", || {
+        let mut client = Client::open(address, "/builtin");
+        client.echo("here");
+        clients.push(client);
+        has_some(&one, idle[0]) && has_some(&other, idle[1])
+    });
+
+    // Where one ends, the other serves on.
+    one.signal("TERM");
+    eventually("the end of its clients", || {
+        clients.retain_mut(|client| {
+            client.ping(b"");
+            match client.next() {
+                Got::Pong(_) => true,
+                Got::Close(code, _) => {
+                    assert_eq!(code, 1001);
+                    false
+                }
+                got => panic!("{got:?}"),
+            }
+        });
+        !one.is_running()
+    });
+    let (status, log) = one.wait();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(!clients.is_empty());
+    for client in &mut clients {
+        client.echo("still here");
+    }
+    for _ in 0..20 {
+        Client::open(address, "/builtin").echo("let in");
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_port_is_reused_only_if_all_its_hosts_want_to() {
+    for (first, second) in [("false", "false"), ("false", "true"), ("true", "false")] {
+        let holder = Site::new().set("server.reuse_port", first).spawn();
+        let sentence = refused(holder.address(), second);
+        assert!(sentence.contains("the port is in use"), "{first} {second}: {sentence}");
+        assert!(sentence.contains("`server.reuse_port = true`"), "{sentence}");
+        assert_eq!(sentence.lines().count(), 1, "{sentence}");
+        Client::open(holder.address(), "/builtin").echo("not disturbed");
     }
 }
 

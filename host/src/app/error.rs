@@ -70,8 +70,10 @@ impl fmt::Display for Error {
             Self::Listen { address, cause } => match cause.kind() {
                 io::ErrorKind::AddrInUse => write!(
                     f,
-                    "cannot listen on {address}: the port is in use; stop the other process or \
-                     choose another port with --listen"
+                    "cannot listen on {address}: the port is in use by another process, which \
+                     does not share it with this one; stop that process, choose another port with \
+                     --listen, or, if several hosts are to serve this one, set \
+                     `server.reuse_port = true` for each of them"
                 ),
                 io::ErrorKind::PermissionDenied => write!(
                     f,
@@ -81,6 +83,10 @@ impl fmt::Display for Error {
                 io::ErrorKind::AddrNotAvailable => {
                     write!(f, "cannot listen on {address}: this machine does not have that address")
                 }
+                io::ErrorKind::Unsupported => write!(
+                    f,
+                    "cannot listen on {address}: `server.reuse_port` needs Linux; set it to false"
+                ),
                 _ => write!(f, "cannot listen on {address}: {cause}"),
             },
             Self::System(cause) => write!(f, "the operating system refuses: {cause}"),

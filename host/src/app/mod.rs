@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use mio::net::TcpListener;
 use plugsock_ws::Limits;
 use plugsock_ws::handshake::HeadLimits;
 
@@ -25,7 +24,7 @@ use crate::config::{self, Config};
 use crate::conn::{Pages, Route, Routes, Target};
 use crate::files::Files;
 use crate::inbound::{Inbound, Sequence};
-use crate::listen::{self, Admission};
+use crate::listen::{self, Admission, Listener};
 use crate::metrics::{Counter, Metrics};
 use crate::outbound::{Compression, Encoding, Shared};
 use crate::plugin::{Engine, Table};
@@ -216,7 +215,7 @@ fn routes(config: &Config) -> Routes {
 struct Sockets {
     addresses: Vec<SocketAddr>,
     /// By address, one for each shard.
-    listeners: Vec<Vec<TcpListener>>,
+    listeners: Vec<Vec<Listener>>,
 }
 
 impl Sockets {
@@ -224,8 +223,8 @@ impl Sockets {
         let mut sockets = Self { addresses: Vec::new(), listeners: Vec::new() };
         for &address in &config.addresses {
             let cannot = |cause| Error::Listen { address, cause };
-            let listeners = listen::bind(address, config.backlog, shards).map_err(cannot)?;
-            let bound = listeners.first().map(TcpListener::local_addr);
+            let listeners = listen::bind(address, config, shards).map_err(cannot)?;
+            let bound = listeners.first().map(|one| one.socket.local_addr());
             sockets.addresses.push(bound.transpose().map_err(cannot)?.unwrap_or(address));
             sockets.listeners.push(listeners);
         }
@@ -233,7 +232,7 @@ impl Sockets {
     }
 
     /// The sockets of one more shard.
-    fn of_shard(&mut self) -> Vec<TcpListener> {
+    fn of_shard(&mut self) -> Vec<Listener> {
         self.listeners.iter_mut().filter_map(Vec::pop).collect()
     }
 }

@@ -111,6 +111,12 @@ static SERVER: &[Key<Draft>] = &[
         "Bytes of the request head. Above it: 431.",
     ),
     key(
+        "reuse_port",
+        |d| Flag(&mut d.config.listen.reuse_port),
+        "Whether other hosts may listen on the same addresses, if they have this set too: the \
+         kernel spreads new connections over all of them. Linux only.",
+    ),
+    key(
         "backlog",
         |d| Count(&mut d.config.listen.backlog, 1..=65_535),
         "Connections that wait to be accepted, per socket; the system's own limit \

@@ -2,33 +2,69 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use mio::net::TcpListener;
 use socket2::{Domain, Protocol, Socket, Type};
+
+use super::claim::Claim;
+use super::config::Config;
+
+/// A shard's listening socket for one address.
+#[derive(Debug)]
+pub struct Listener {
+    /// To be registered, and to accept from.
+    pub socket: TcpListener,
+    /// Given up with the last shard's socket.
+    _claim: Option<Arc<Claim>>,
+}
 
 /// One listening socket per shard for an address, all on the same port: with port 0 the system
 /// chooses it for the first.
 ///
 /// On Linux each shard has its own queue and the kernel spreads the clients
-/// (`SO_REUSEPORT`); elsewhere all shards share one queue.
+/// (`SO_REUSEPORT`); elsewhere all shards share one queue. Other hosts may join in only if they and
+/// this one have `reuse_port`.
 ///
 /// # Errors
-/// Those of the system: the address is in use, not ours, or needs privileges.
-pub fn bind(address: SocketAddr, backlog: u32, shards: usize) -> io::Result<Vec<TcpListener>> {
-    // Without SO_REUSEPORT: a port that any other process holds, even one of ours that shares its
-    // port among its shards, is "in use" and not silently shared.
-    drop(open(address, false)?);
-    let first = open(address, REUSE_PORT && shards > 1)?;
+/// Those of the system: the address is in use, not ours, or needs privileges; or it cannot share
+/// ports.
+pub fn bind(address: SocketAddr, config: &Config, shards: usize) -> io::Result<Vec<Listener>> {
+    let reuse_port = config.reuse_port;
+    if reuse_port && !cfg!(target_os = "linux") {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let share = REUSE_PORT && (reuse_port || shards > 1);
+    let first = open(address, share)?;
     let address = first.local_addr()?.as_socket().unwrap_or(address);
+    let mut claim = None;
+    if reuse_port {
+        // Once more below: this one spares the other's clients a socket that is closed again.
+        Claim::check_none(address)?;
+    } else {
+        // The claim is before the probe, and below the check is after the listening: of two hosts
+        // that start at once, at least one sees the other.
+        claim = Claim::take(address)?.map(Arc::new);
+        if share {
+            // Without SO_REUSEPORT: a port that any other process listens on, even one of ours
+            // that shares it, is "in use". The first socket, which does not listen yet, is not in
+            // the way.
+            drop(open(address, false)?);
+        }
+    }
     let mut sockets = vec![first];
     while sockets.len() < shards {
-        sockets.push(if REUSE_PORT { open(address, true)? } else { sockets[0].try_clone()? });
+        sockets.push(if share { open(address, true)? } else { sockets[0].try_clone()? });
     }
     let listen = |socket: Socket| {
-        socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
-        Ok(TcpListener::from_std(socket.into()))
+        socket.listen(i32::try_from(config.backlog).unwrap_or(i32::MAX))?;
+        Ok(Listener { socket: TcpListener::from_std(socket.into()), _claim: claim.clone() })
     };
-    sockets.into_iter().map(listen).collect()
+    let listeners = sockets.into_iter().map(listen).collect::<io::Result<_>>()?;
+    if reuse_port {
+        Claim::check_none(address)?;
+    }
+    Ok(listeners)
 }
 
 /// Whether several sockets on one port are dealt connections evenly.
@@ -66,30 +102,84 @@ fn open(address: SocketAddr, share: bool) -> io::Result<Socket> {
 mod tests {
     use super::*;
 
+    fn address(listeners: &[Listener]) -> SocketAddr {
+        listeners[0].socket.local_addr().unwrap()
+    }
+
+    /// Listens on a local address; port 0 for any.
+    fn listen(address: &str, shards: usize, reuse_port: bool) -> io::Result<Vec<Listener>> {
+        let config = Config { backlog: 16, reuse_port, ..Config::default() };
+        bind(address.parse().unwrap(), &config, shards)
+    }
+
     #[test]
     fn all_shards_listen_on_the_same_port() {
-        let listeners = bind("127.0.0.1:0".parse().unwrap(), 16, 3).unwrap();
-        let port = listeners[0].local_addr().unwrap().port();
+        let listeners = listen("127.0.0.1:0", 3, false).unwrap();
+        let port = address(&listeners).port();
         assert_eq!(listeners.len(), 3);
-        assert!(listeners.iter().all(|l| l.local_addr().unwrap().port() == port));
+        assert!(listeners.iter().all(|l| l.socket.local_addr().unwrap().port() == port));
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn an_accepted_socket_has_the_bound_on_unsent_bytes() {
-        let listeners = bind("127.0.0.1:0".parse().unwrap(), 16, 1).unwrap();
-        let _client = std::net::TcpStream::connect(listeners[0].local_addr().unwrap()).unwrap();
-        let (accepted, _) = listeners[0].accept().unwrap();
+        let listeners = listen("127.0.0.1:0", 1, false).unwrap();
+        let _client = std::net::TcpStream::connect(address(&listeners)).unwrap();
+        let (accepted, _) = listeners[0].socket.accept().unwrap();
         assert_eq!(socket2::SockRef::from(&accepted).tcp_notsent_lowat().unwrap(), UNSENT);
+    }
+
+    fn assert_in_use(address: &str, shards: usize, reuse_port: bool) {
+        let error = listen(address, shards, reuse_port).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse, "{address} {shards} {reuse_port}");
     }
 
     #[test]
     fn a_port_in_use_is_an_error_even_if_its_holder_would_share() {
-        let held = bind("127.0.0.1:0".parse().unwrap(), 16, 2).unwrap();
-        let address = held[0].local_addr().unwrap();
+        let held = listen("127.0.0.1:0", 2, false).unwrap();
         for shards in [1, 2] {
-            let error = bind(address, 16, shards).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+            assert_in_use(&address(&held).to_string(), shards, false);
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn hosts_share_a_port_only_if_all_of_them_want_to() {
+        for (one, other) in [(1, 1), (1, 2), (2, 1), (2, 2)] {
+            let held = listen("127.0.0.1:0", one, true).unwrap();
+            let at = address(&held).to_string();
+            drop(listen(&at, other, true).unwrap());
+            assert_in_use(&at, other, false);
+            drop(held);
+            // Free for whoever comes, and then that one's alone.
+            let held = listen(&at, other, false).unwrap();
+            assert_in_use(&at, one, true);
+            drop(held);
+            drop(listen(&at, one, true).unwrap());
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_host_on_all_addresses_does_not_share_one_of_them() {
+        let held = listen("0.0.0.0:0", 2, false).unwrap();
+        assert_in_use(&format!("127.0.0.1:{}", address(&held).port()), 2, true);
+        drop(held);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_claim_that_a_shard_still_holds_stands() {
+        let mut held = listen("127.0.0.1:0", 2, false).unwrap();
+        let at = address(&held).to_string();
+        held.pop();
+        assert_in_use(&at, 1, true);
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    #[test]
+    fn sharing_a_port_is_refused_where_the_system_does_not_spread_clients() {
+        let error = listen("127.0.0.1:0", 1, true).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
     }
 }

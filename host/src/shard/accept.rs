@@ -3,11 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpStream;
 use mio::{Interest, Poll, Token};
 
 use crate::conn::Tick;
-use crate::listen::{Admission, Permit, Rejected};
+use crate::listen::{Admission, Listener, Permit, Rejected};
 
 /// Clients that one turn accepts, at most.
 const BATCH: usize = 256;
@@ -19,7 +19,7 @@ const LOG_EVERY: Tick = Tick(60 * Tick::PER_SECOND);
 /// Lets clients in.
 #[derive(Debug)]
 pub(super) struct Door {
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     admission: Arc<Admission>,
     /// Listeners that may have more.
     ready: Vec<usize>,
@@ -42,12 +42,12 @@ pub(super) struct Shortage(pub(super) io::Error);
 
 impl Door {
     pub(super) fn new(
-        mut listeners: Vec<TcpListener>,
+        mut listeners: Vec<Listener>,
         admission: Arc<Admission>,
         poll: &Poll,
     ) -> io::Result<Self> {
         for (i, listener) in listeners.iter_mut().enumerate() {
-            poll.registry().register(listener, token(i), Interest::READABLE)?;
+            poll.registry().register(&mut listener.socket, token(i), Interest::READABLE)?;
         }
         let ready = Vec::new();
         Ok(Self { listeners, admission, ready, rest_until: Tick(0), logged: None })
@@ -70,7 +70,7 @@ impl Door {
             return Ok(None);
         }
         while let Some(&i) = self.ready.last() {
-            match self.listeners[i].accept() {
+            match self.listeners[i].socket.accept() {
                 Ok((socket, address)) => {
                     // Small messages must not wait for the acknowledgement of earlier ones.
                     let _ = socket.set_nodelay(true);

@@ -14,11 +14,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mio::net::TcpListener;
 use mio::{Poll, Token, Waker};
 
 use crate::conn::Env;
-use crate::listen::Admission;
+use crate::listen::{Admission, Listener};
 
 use accept::Door;
 pub use turn::Shard;
@@ -63,7 +62,7 @@ impl Control {
 /// Where the system has no more descriptors or memory.
 pub fn open(
     env: Env,
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     admission: Arc<Admission>,
     control: Arc<Control>,
 ) -> io::Result<Shard> {
