@@ -21,6 +21,8 @@ use crate::types::PluginId;
 /// Events of one turn that its thread handles itself, at most: with more at a time, two threads
 /// that each do one thing are faster even on one core.
 const LITTLE: usize = 32;
+/// Their bytes, at most: to compress an answer takes time that no tick ends.
+const LITTLE_BYTES: usize = 16 * 1024;
 /// Handlers may keep the sockets waiting for so long in one turn; the rest is for a worker.
 const BUDGET: Duration = Duration::from_micros(100);
 /// For how long the workers handle what is for a plugin after it has used up the budget alone.
@@ -81,7 +83,9 @@ impl Hand<'_> {
         if batch.is_empty() {
             return;
         }
-        let is_little = batch.messages() <= LITTLE && !env.shared.hub.is_any_full();
+        let is_little = batch.messages() <= LITTLE
+            && batch.bytes() <= LITTLE_BYTES
+            && !env.shared.hub.is_any_full();
         let start = clock::now();
         let here = is_little
             && crew.has_idle()

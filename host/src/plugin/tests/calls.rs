@@ -30,7 +30,7 @@ fn binary_may_hold_any_bytes_and_text_any_characters() {
             Asked::Send(CONN, Kind::Binary, all),
             Asked::Send(CONN, Kind::Text, "\0ä€\u{10ffff}".into()),
         ];
-        assert_eq!(instance.reclaim().unwrap().0, expected);
+        assert_eq!(instance.reclaim().unwrap().asked, expected);
     });
 }
 
@@ -180,7 +180,7 @@ fn without_a_host_effects_are_refused_and_the_guest_goes_on() {
     run(async {
         let mut instance = instance(&version).await;
         instance.call(message(Kind::Text, b"")).await.unwrap();
-        let asked = instance.reclaim().unwrap().0;
+        let asked = instance.reclaim().unwrap().asked;
         let [Asked::Send(_, _, bytes)] = &asked[..] else { panic!("{asked:?}") };
         assert_eq!((bytes[0], bytes[4], bytes[20]), (1, 3, 0));
     });

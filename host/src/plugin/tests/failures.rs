@@ -35,7 +35,7 @@ fn a_trap_names_its_place_and_the_next_instance_works() {
         drop(first);
         second.call(message(Kind::Text, b"b")).await.unwrap();
         let sent = |text: &[u8]| Asked::Send(CONN, Kind::Text, text.to_vec());
-        assert_eq!(second.reclaim().unwrap().0, [sent(b"a"), sent(b"b")]);
+        assert_eq!(second.reclaim().unwrap().asked, [sent(b"a"), sent(b"b")]);
     });
 }
 
@@ -105,7 +105,7 @@ fn a_dropped_call_leaves_the_instance_dead_and_gives_the_host_back() {
         let call = instance.call(message(Kind::Text, b""));
         assert!(tokio::time::timeout(Duration::from_millis(5), call).await.is_err());
         assert!(instance.dead());
-        assert_eq!(instance.reclaim().unwrap().0, [Asked::Flush]);
+        assert_eq!(instance.reclaim().unwrap().asked, [Asked::Flush]);
     });
 }
 
@@ -259,7 +259,7 @@ fn an_instance_sees_nothing_of_the_one_before_it() {
             let mut instance = instance(&version).await;
             instance.call(message(Kind::Text, b"")).await.unwrap();
             let fresh = Asked::Send(CONN, Kind::Binary, vec![0]);
-            assert_eq!(instance.reclaim().unwrap().0, [fresh]);
+            assert_eq!(instance.reclaim().unwrap().asked, [fresh]);
         }
     });
 }
