@@ -1,6 +1,7 @@
 # What a person does by hand. Needs Rust (https://rustup.rs), make, gcc and git; the rest is set up.
 
-.PHONY: help run test lint deny conformance fuzz peers bench bench-peers clean toolchain
+.PHONY: help run test lint deny conformance fuzz peers bench bench-peers instructions \
+    clean toolchain
 
 # The newest version of cargo-deny that the Rust of Cargo.toml builds.
 DENY := cargo-deny@0.20.2
@@ -16,6 +17,8 @@ help:
 	@echo 'make bench    what a message costs, beside bare loops (needs Python and two idle cores)'
 	@echo 'make bench-peers  writes docs/benchmarks.md: Plugsock beside other servers, 40 minutes'
 	@echo '              (needs Python, Node and two idle cores)'
+	@echo 'make instructions  counts the instructions of parts, beside those accepted, one minute'
+	@echo '              (needs Python 3.11 and valgrind)'
 	@echo 'make plugins  only the plugins, into target/plugins/'
 	@echo 'make clean    delete what was built'
 
@@ -61,6 +64,9 @@ bench: toolchain plugins
 bench-peers: toolchain plugins
 	cargo build --release --package plugsock --package plugsock-bench
 	tests/bench/peers/run
+
+instructions: toolchain
+	tests/bench/instructions/run
 
 clean:
 	cargo clean
