@@ -96,6 +96,55 @@ fn subscribing_twice_or_from_a_dying_connection_leaves_nothing_behind() {
     watcher.expect("1");
 }
 
+/// Joining, leaving and publishing by the same handlers, from all connections at once and from
+/// their ends: who is in hears exactly what is said while in.
+#[test]
+fn a_member_hears_what_is_published_between_joining_and_leaving() {
+    const PASSES: usize = 101;
+    let site = Site::new().plugin_as("turnstile", "turnstile", "instances = \"single\"");
+    let served = site.start();
+    let mut clients: Vec<Client> =
+        (0..12).map(|_| Client::open(served.address(), "/turnstile")).collect();
+    for pass in 0..PASSES {
+        for client in &mut clients {
+            client.text("pass");
+        }
+        if pass % 20 == 19 {
+            clients.pop().unwrap().close(1000, "");
+            clients.pop().unwrap().reset();
+        }
+    }
+    eventually("their ends", || served.count(Counter::Closed) == 10);
+    let last = &mut clients[0];
+    last.text("all");
+    for client in &mut clients {
+        // What a member is to hear next; none outside.
+        let mut next: Option<usize> = None;
+        let mut passes = 0;
+        loop {
+            let said = client.next_text();
+            match said.split_once(' ') {
+                Some(("in", count)) => {
+                    assert_eq!(next, None);
+                    next = count.parse().ok();
+                }
+                Some(("out", count)) => assert_eq!(next.take(), count.parse().ok()),
+                Some(_) => panic!("{said}"),
+                None if said == "all" => break,
+                None => {
+                    assert_eq!(said.parse().ok(), next);
+                    client.expect("frame");
+                    next = next.map(|next| next + 1);
+                    continue;
+                }
+            }
+            passes += 1;
+        }
+        assert_eq!(passes, PASSES);
+        assert!(next.is_some(), "an odd number of passes");
+    }
+}
+
 #[test]
 fn a_plugin_reaches_its_own_connections_only() {
     let site = Site::new().plugin("wanderer").plugin_as("other", "wanderer", "");

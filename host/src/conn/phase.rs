@@ -54,7 +54,7 @@ pub struct Conn {
 #[derive(Debug)]
 pub(super) enum Phase {
     /// The head of the request is on its way.
-    Handshake(Box<HeadBuffer>),
+    Handshake(Box<Opening>),
     /// A plain request waits for its response.
     Responding,
     /// Messages go both ways, or the closing handshake is under way.
@@ -85,6 +85,14 @@ pub(super) enum Stalled {
     ByHost,
 }
 
+/// What is known of a connection before it is open.
+#[derive(Debug)]
+pub(super) struct Opening {
+    /// Where its packets come from.
+    pub(super) client: IpAddr,
+    pub(super) head: HeadBuffer,
+}
+
 /// Bytes that wait to be parsed, from `at` on.
 #[derive(Debug)]
 pub(super) struct Unread {
@@ -99,10 +107,11 @@ impl Unread {
 }
 
 impl Conn {
-    /// A connection that was just accepted, and until when its handshake must be done.
+    /// A client's connection that was just accepted, and until when its handshake must be done.
     #[must_use]
     pub fn new(
         socket: TcpStream,
+        client: IpAddr,
         id: ConnectionId,
         permit: Permit,
         now: Tick,
@@ -113,7 +122,7 @@ impl Conn {
             socket,
             _permit: permit,
             page: None,
-            phase: Phase::Handshake(Box::default()),
+            phase: Phase::Handshake(Box::new(Opening { client, head: HeadBuffer::default() })),
             queue: Queue::EMPTY,
             outbox: None,
             unread: None,
@@ -325,12 +334,6 @@ impl Conn {
     #[must_use]
     pub fn id(&self) -> ConnectionId {
         self.id
-    }
-
-    /// Where the peer's packets come from.
-    #[must_use]
-    pub fn peer(&self) -> Option<IpAddr> {
-        self.socket.peer_addr().ok().map(|address| address.ip().to_canonical())
     }
 
     /// For the shard's poll.

@@ -1,6 +1,6 @@
 //! From the request's bytes to an open connection, or a refusal.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,7 +9,7 @@ use plugsock_ws::extension::Policy;
 use plugsock_ws::handshake::{self, Progress, Refusal, Upgrade, choose_subprotocol};
 
 use super::output::Source;
-use super::phase::{Conn, Phase};
+use super::phase::{Conn, Opening, Phase};
 use super::route::{PagePermit, Route, Target};
 use super::session::{Compressing, Session};
 use super::{Env, RETRY_AFTER_S, Tick, Turn};
@@ -27,9 +27,9 @@ impl Conn {
     /// More of the request's head; what follows it are frames already. Returns how many of their
     /// bytes have to wait.
     pub(super) fn shake_hands(&mut self, bytes: &mut [u8], turn: &mut Turn<'_>) -> usize {
-        let (id, peer) = (self.id, self.peer());
-        let Phase::Handshake(head) = &mut self.phase else { return 0 };
-        let consumed = match head.push(&turn.env.head_limits, bytes) {
+        let id = self.id;
+        let Phase::Handshake(opening) = &mut self.phase else { return 0 };
+        let consumed = match opening.head.push(&turn.env.head_limits, bytes) {
             Ok(Progress::Partial) => return 0,
             Ok(Progress::Complete { consumed }) => consumed,
             Err(refusal) => {
@@ -38,7 +38,7 @@ impl Conn {
             }
         };
         let mut response = Vec::new();
-        match answer(head, id, peer, turn, &mut response) {
+        match answer(opening, id, turn, &mut response) {
             Err(refusal) => self.refuse(&refusal, turn),
             Ok(Granted::Page(permit)) => {
                 self.page = Some(permit);
@@ -72,14 +72,13 @@ impl Conn {
 
 /// Judges the request. For an upgrade, appends the response.
 fn answer<'a>(
-    head: &handshake::HeadBuffer,
+    opening: &Opening,
     id: ConnectionId,
-    peer: Option<IpAddr>,
     turn: &Turn<'a>,
     response: &mut Vec<u8>,
 ) -> Result<Granted<'a>, Refusal> {
     let env = turn.env;
-    let request = head.request()?;
+    let request = opening.head.request()?;
     let route = env.routes.find(request.path());
     let pages = env.pages.as_ref().filter(|pages| pages.matches(request.path()));
     let asks_upgrade = request.has_token("upgrade", "websocket");
@@ -111,7 +110,7 @@ fn answer<'a>(
         && env.shared.wishes.any(plugin)
     {
         let wanted = env.shared.wishes.request(plugin);
-        let request = wanted.then(|| Arc::new(describe(&upgrade, peer)));
+        let request = wanted.then(|| Arc::new(describe(&upgrade, opening.client)));
         env.shared.notes.begin(id, plugin, request);
     }
     Ok(Granted::Upgrade(route, compressing))
@@ -156,7 +155,7 @@ impl Compressing {
     }
 }
 
-fn describe(upgrade: &Upgrade<'_>, peer: Option<IpAddr>) -> Request {
+fn describe(upgrade: &Upgrade<'_>, client: IpAddr) -> Request {
     let request = upgrade.request();
     let header = |field: handshake::Field<'_>| Header {
         name: field.name().to_ascii_lowercase(),
@@ -166,7 +165,7 @@ fn describe(upgrade: &Upgrade<'_>, peer: Option<IpAddr>) -> Request {
         path: request.path().to_owned(),
         query: request.query().map(str::to_owned),
         headers: request.fields().map(header).collect(),
-        client_address: peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
+        client_address: client,
         secure: false,
         subprotocols: upgrade.subprotocols().iter().map(|&name| name.to_owned()).collect(),
     }

@@ -1,10 +1,10 @@
 //! Listening sockets. What differs between platforms stays here.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use mio::net::TcpListener;
+use mio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::claim::Claim;
@@ -13,10 +13,24 @@ use super::config::Config;
 /// A shard's listening socket for one address.
 #[derive(Debug)]
 pub struct Listener {
-    /// To be registered, and to accept from.
+    /// To be registered.
     pub socket: TcpListener,
     /// Given up with the last shard's socket.
     _claim: Option<Arc<Claim>>,
+}
+
+impl Listener {
+    /// A connection, and where its client is.
+    ///
+    /// # Errors
+    /// Those of the system, above all that nobody is waiting.
+    pub fn accept(&self) -> io::Result<(TcpStream, IpAddr)> {
+        let (socket, address) = self.socket.accept()?;
+        if !INHERITS {
+            let _ = socket.set_nodelay(true);
+        }
+        Ok((socket, address.ip().to_canonical()))
+    }
 }
 
 /// One listening socket per shard for an address, all on the same port: with port 0 the system
@@ -70,6 +84,10 @@ pub fn bind(address: SocketAddr, config: &Config, shards: usize) -> io::Result<V
 /// Whether several sockets on one port are dealt connections evenly.
 const REUSE_PORT: bool = cfg!(any(target_os = "linux", target_os = "android"));
 
+/// Whether accepted sockets have `TCP_NODELAY` from the listening one, which spares a system call
+/// for each. Without it small messages would wait for the acknowledgement of earlier ones.
+const INHERITS: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
 /// Bytes that the kernel takes of a connection beyond what it can send at once; accepted sockets
 /// inherit it. Without it the kernel would hold megabytes for a slow peer, pongs would wait behind
 /// them, and whether such a peer gets on would be seen in steps of megabytes.
@@ -93,6 +111,9 @@ fn open(address: SocketAddr, share: bool) -> io::Result<Socket> {
     let _ = share;
     #[cfg(any(target_os = "linux", target_os = "android"))]
     socket.set_tcp_notsent_lowat(UNSENT)?;
+    if INHERITS {
+        socket.set_tcp_nodelay(true)?;
+    }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     Ok(socket)
@@ -125,8 +146,22 @@ mod tests {
     fn an_accepted_socket_has_the_bound_on_unsent_bytes() {
         let listeners = listen("127.0.0.1:0", 1, false).unwrap();
         let _client = std::net::TcpStream::connect(address(&listeners)).unwrap();
-        let (accepted, _) = listeners[0].socket.accept().unwrap();
+        let (accepted, _) = listeners[0].accept().unwrap();
         assert_eq!(socket2::SockRef::from(&accepted).tcp_notsent_lowat().unwrap(), UNSENT);
+    }
+
+    #[test]
+    fn an_accepted_socket_sends_at_once_and_its_client_is_known() {
+        let listeners = listen("127.0.0.1:0", 1, false).unwrap();
+        let _client = std::net::TcpStream::connect(address(&listeners)).unwrap();
+        let (accepted, client) = loop {
+            match listeners[0].accept() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => break result.unwrap(),
+            }
+        };
+        assert!(accepted.nodelay().unwrap());
+        assert_eq!(client, IpAddr::from([127, 0, 0, 1]));
     }
 
     fn assert_in_use(address: &str, shards: usize, reuse_port: bool) {

@@ -6,7 +6,7 @@ use plugsock_ws::close;
 
 use super::encoder::Encoder;
 use super::{Coding, Commit, Encoding, Entry, Name, Outgoing, Shared};
-use crate::types::{ConnectionId, Kind, PluginId, Request};
+use crate::types::{ConnectionId, Kind, Message, PluginId, Request};
 
 /// Bytes of messages, names and reasons that one call may ask for, unless one message is larger.
 const BUDGET_BYTES: usize = 16 * 1024 * 1024;
@@ -143,15 +143,13 @@ impl Effects {
     pub fn publish(
         &mut self,
         channel: &str,
-        kind: Kind,
-        payload: &[u8],
+        message: Message<'_>,
         except: Option<ConnectionId>,
     ) -> Result<(), Refused> {
-        self.check_message(payload)?;
+        self.check_message(message.payload)?;
         let channel = self.put_channel(channel)?;
         let at = self.commit.end();
-        let inflated = self.shared.directory.anyone_inflates(self.plugin);
-        let (len, deflated) = self.put_variants(kind, payload, inflated);
+        let (len, deflated) = self.put_variants(message);
         let (except, plugin) = (except.unwrap_or(ConnectionId::NOBODY), self.plugin);
         self.commit.entries.push(Entry::Publish { except, plugin, channel, at, len, deflated });
         Ok(())
@@ -161,11 +159,10 @@ impl Effects {
     ///
     /// # Errors
     /// The limits.
-    pub fn broadcast(&mut self, kind: Kind, payload: &[u8]) -> Result<(), Refused> {
-        self.check_message(payload)?;
+    pub fn broadcast(&mut self, message: Message<'_>) -> Result<(), Refused> {
+        self.check_message(message.payload)?;
         let at = self.commit.end();
-        let inflated = self.shared.directory.anyone_inflates(self.plugin);
-        let (len, deflated) = self.put_variants(kind, payload, inflated);
+        let (len, deflated) = self.put_variants(message);
         self.commit.entries.push(Entry::Broadcast { plugin: self.plugin, at, len, deflated });
         Ok(())
     }
@@ -236,12 +233,19 @@ impl Effects {
 
     /// Appends the message plain and, if somebody can use it, compressed on its own. Returns the
     /// lengths; the second is 0 where nothing was appended.
-    fn put_variants(&mut self, kind: Kind, payload: &[u8], deflate: bool) -> (u32, u32) {
-        let start = self.commit.end();
-        self.encoder.plain(kind, payload, &mut self.commit.bytes);
+    fn put_variants(&mut self, message: Message<'_>) -> (u32, u32) {
+        let Message { kind, payload, kept } = message;
+        let (encoder, start) = (&mut self.encoder, self.commit.end());
+        encoder.plain(kind, payload, &mut self.commit.bytes);
         let middle = self.commit.end();
-        if deflate {
-            self.encoder.shared(kind, payload, &mut self.commit.bytes);
+        if self.shared.directory.anyone_inflates(self.plugin) {
+            let out = &mut self.commit.bytes;
+            match kept {
+                None => drop(encoder.shared(kind, payload, out)),
+                Some(kept) => out.extend_from_slice(kept.get_or_make(|out| {
+                    encoder.shared(kind, payload, out);
+                })),
+            }
         }
         (middle - start, self.commit.end() - middle)
     }
@@ -268,7 +272,12 @@ impl Effects {
 
 #[cfg(test)]
 mod tests {
+    use plugsock_ws::deflate::Settings;
+    use plugsock_ws::extension::WindowBits;
+
     use super::*;
+    use crate::outbound::Compression;
+    use crate::types::Kept;
 
     const PLUGIN: PluginId = PluginId(1);
 
@@ -303,6 +312,45 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_of_a_message_is_its_compressed_form() {
+        let (shared, conn) = (Shared::new(1, 2), ConnectionId::new(0, 1, 1));
+        shared.directory.open(conn, PLUGIN, Coding::Plain);
+        let window_bits = WindowBits::MAX;
+        let compression = Compression { settings: Settings::default(), window_bits, threshold: 8 };
+        let encoding = Encoding {
+            max_message_size: 1_000,
+            fragment_size: 65_536,
+            compression: Some(compression),
+        };
+        let mut effects = Effects::new(Arc::clone(&shared), encoding);
+        effects.begin(PLUGIN);
+        let payload = b"all the same, all the same, all the same";
+        let kept = Kept::default();
+        let message = Message { kept: Some(&kept), ..Message::new(Kind::Text, payload) };
+        effects.broadcast(message).unwrap();
+        assert!(kept.is_empty(), "nobody can inflate");
+        shared.directory.open(ConnectionId::new(0, 2, 1), PLUGIN, Coding::Alone(window_bits));
+        for message in [Message::new(Kind::Text, payload), message, message] {
+            effects.broadcast(message).unwrap();
+        }
+        let forms: Vec<&[u8]> = effects
+            .commit
+            .entries
+            .iter()
+            .map(|entry| match *entry {
+                Entry::Broadcast { at, len, deflated, .. } => {
+                    &effects.commit.bytes[(at + len) as usize..(at + len + deflated) as usize]
+                }
+                _ => panic!("{entry:?}"),
+            })
+            .collect();
+        let [plain, once, first, second] = forms[..] else { panic!("{forms:?}") };
+        assert!(plain.is_empty() && !once.is_empty());
+        assert_eq!((first, second), (once, once));
+        assert_eq!(kept.len(), once.len());
+    }
+
+    #[test]
     fn a_stranger_is_never_reached() {
         let (mut effects, conn) = effects();
         let strangers = [ConnectionId::new(0, 1, 2), ConnectionId::from_u64(u64::MAX)];
@@ -323,7 +371,7 @@ mod tests {
         }
         assert_eq!(taken, 16 * 1024 * 1024 / 1_004, "frames of 1,004 bytes");
         let before = effects.commit.bytes.len();
-        let publish = effects.publish("room", Kind::Text, &[b'x'; 1_001], None);
+        let publish = effects.publish("room", Message::new(Kind::Text, &[b'x'; 1_001]), None);
         assert_eq!(publish, Err(Refused::TooLarge));
         assert_eq!(effects.commit.bytes.len(), before);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::types::{ConnectionId, Kind, Request};
+use crate::types::{ConnectionId, Kind, Message, Request};
 
 /// Answers a guest's imports during one call.
 ///
@@ -55,8 +55,7 @@ pub trait Host: Send + 'static {
     fn publish(
         &mut self,
         channel: &str,
-        kind: Kind,
-        payload: &[u8],
+        message: Message<'_>,
         except: Option<ConnectionId>,
     ) -> Result<(), EffectError>;
 
@@ -64,7 +63,7 @@ pub trait Host: Send + 'static {
     ///
     /// # Errors
     /// The limits.
-    fn broadcast(&mut self, kind: Kind, payload: &[u8]) -> Result<(), EffectError>;
+    fn broadcast(&mut self, message: Message<'_>) -> Result<(), EffectError>;
 
     /// Subscribers of a channel on this host, as of the last commit.
     fn subscribers(&mut self, channel: &str) -> u64;

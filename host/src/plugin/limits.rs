@@ -26,6 +26,11 @@ impl Limits {
         Self { limit, used: 0, high: 0, baseline: 0, refused: false }
     }
 
+    /// Whether `bytes` more are within the limit.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.used.checked_add(bytes).is_some_and(|used| used <= self.limit)
+    }
+
     /// Counts `bytes`; false, and nothing counted, where that would pass the limit.
     pub(super) fn take(&mut self, bytes: usize) -> bool {
         match self.used.checked_add(bytes) {

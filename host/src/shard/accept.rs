@@ -1,6 +1,7 @@
 //! The shard's listening sockets.
 
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use mio::net::TcpStream;
@@ -30,10 +31,12 @@ pub(super) struct Door {
 
 /// Somebody at the door.
 #[derive(Debug)]
-pub(super) enum Arrival {
-    Admitted(TcpStream, Permit),
+pub(super) struct Arrival {
+    pub(super) socket: TcpStream,
+    pub(super) client: IpAddr,
+    pub(super) permit: Permit,
     /// To be told why not.
-    TurnedAway(TcpStream, Permit, Rejected),
+    pub(super) rejected: Option<Rejected>,
 }
 
 /// What is short.
@@ -70,17 +73,16 @@ impl Door {
             return Ok(None);
         }
         while let Some(&i) = self.ready.last() {
-            match self.listeners[i].socket.accept() {
-                Ok((socket, address)) => {
-                    // Small messages must not wait for the acknowledgement of earlier ones.
-                    let _ = socket.set_nodelay(true);
-                    return Ok(match self.admission.admit(address.ip()) {
-                        Ok(permit) => Some(Arrival::Admitted(socket, permit)),
+            match self.listeners[i].accept() {
+                Ok((socket, client)) => {
+                    let (permit, rejected) = match self.admission.admit(client) {
+                        Ok(permit) => (permit, None),
                         Err(why) => match self.admission.turn_away() {
-                            Some(permit) => Some(Arrival::TurnedAway(socket, permit, why)),
+                            Some(permit) => (permit, Some(why)),
                             None => continue,
                         },
-                    });
+                    };
+                    return Ok(Some(Arrival { socket, client, permit, rejected }));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.ready.pop();

@@ -223,17 +223,14 @@ impl Shard {
 
     fn welcome(&mut self, arrival: Arrival) {
         let Some(id) = self.conns.vacant() else { return };
-        let (mut socket, permit, rejected) = match arrival {
-            Arrival::Admitted(socket, permit) => (socket, permit, None),
-            Arrival::TurnedAway(socket, permit, why) => (socket, permit, Some(why)),
-        };
+        let Arrival { mut socket, client, permit, rejected } = arrival;
         let interest = Interest::READABLE | Interest::WRITABLE;
         let token = Token(id.slot() as usize);
         if let Err(error) = self.poll.registry().register(&mut socket, token, interest) {
             return self.report(&error);
         }
         let until = self.now.after(self.env.config.handshake_timeout);
-        self.conns.insert(Conn::new(socket, id, permit, self.now, until));
+        self.conns.insert(Conn::new(socket, client, id, permit, self.now, until));
         self.visit(id.slot(), |conn, _, turn| match rejected {
             Some(Rejected::Full) => {
                 conn.refuse(&Refusal::unavailable("The host is full.", RETRY_AFTER_S), turn);

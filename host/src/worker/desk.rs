@@ -6,7 +6,7 @@ use super::Common;
 use super::crew::{Crew, Role};
 use crate::outbound::{Effects, Refused};
 use crate::plugin::{CloseError, EffectError, Host};
-use crate::types::{ConnectionId, Kind, Request};
+use crate::types::{ConnectionId, Kind, Message, Request};
 
 /// Lent to an instance for the time of a call: the guest talks to the call's effects.
 #[derive(Debug)]
@@ -73,15 +73,14 @@ impl Host for Desk {
     fn publish(
         &mut self,
         channel: &str,
-        kind: Kind,
-        payload: &[u8],
+        message: Message<'_>,
         except: Option<ConnectionId>,
     ) -> Result<(), EffectError> {
-        Ok(self.effects.publish(channel, kind, payload, except)?)
+        Ok(self.effects.publish(channel, message, except)?)
     }
 
-    fn broadcast(&mut self, kind: Kind, payload: &[u8]) -> Result<(), EffectError> {
-        Ok(self.effects.broadcast(kind, payload)?)
+    fn broadcast(&mut self, message: Message<'_>) -> Result<(), EffectError> {
+        Ok(self.effects.broadcast(message)?)
     }
 
     fn subscribers(&mut self, channel: &str) -> u64 {

@@ -1,7 +1,5 @@
 //! `plugsock:plugin/channels`: groups of connections.
 
-use std::sync::Arc;
-
 use wasmtime::AsContext;
 use wasmtime::component::{Linker, Resource, ResourceType, WasmStr};
 
@@ -9,7 +7,7 @@ use super::{Answer, Context, ask, effect, is_name};
 use crate::plugin::bindings::{CHANNELS, Payload};
 use crate::plugin::host::{EffectError, Host};
 use crate::plugin::store::Data;
-use crate::types::{ConnectionId, Kind};
+use crate::types::{ConnectionId, Kept, Kind, Message};
 
 /// Frames that one instance may hold at a time. Their bytes count against its memory limit.
 const FRAMES: usize = 1024;
@@ -17,7 +15,16 @@ const FRAMES: usize = 1024;
 /// A message that a guest keeps in the host, to be sent many times.
 pub(super) struct Frame {
     kind: Kind,
-    payload: Arc<[u8]>,
+    payload: Box<[u8]>,
+    kept: Kept,
+    /// Bytes that count against the instance's memory limit.
+    counted: usize,
+}
+
+impl Frame {
+    fn message(&self) -> Message<'_> {
+        Message { kind: self.kind, payload: &self.payload, kept: Some(&self.kept) }
+    }
 }
 
 pub(super) fn link<H: Host>(linker: &mut Linker<Data<H>>) -> wasmtime::Result<()> {
@@ -48,7 +55,7 @@ fn new_frame<H: Host>(
     }
     data.frames += 1;
     let (kind, payload) = message.read(context.as_context())?;
-    let frame = Frame { kind, payload: payload.into() };
+    let frame = Frame { kind, payload: payload.into(), kept: Kept::default(), counted: length };
     Ok((context.data_mut().table.push(frame)?,))
 }
 
@@ -56,8 +63,21 @@ fn drop_frame<H: Host>(mut context: Context<'_, H>, handle: u32) -> wasmtime::Re
     let data = context.data_mut();
     let frame = data.table.delete(Resource::<Frame>::new_own(handle))?;
     data.frames = data.frames.saturating_sub(1);
-    data.limits.give_back(frame.payload.len());
+    data.limits.give_back(frame.counted);
     Ok(())
+}
+
+/// Counts what sending a frame has left in it, or gives that up where the memory limit has no room.
+fn count_kept<H: Host>(context: &mut Context<'_, H>, frame: &Resource<Frame>) {
+    let Data { table, limits, .. } = context.data_mut();
+    let Ok(frame) = table.get_mut(frame) else { return };
+    let more = (frame.payload.len() + frame.kept.len()).saturating_sub(frame.counted);
+    if more > 0 && limits.has_room(more) {
+        limits.take(more);
+        frame.counted += more;
+    } else if more > 0 {
+        frame.kept = Kept::default();
+    }
 }
 
 fn subscribe<H: Host>(
@@ -96,7 +116,8 @@ fn publish<H: Host>(
         let channel = channel.to_str(&memory)?;
         let (kind, payload) = message.read(&memory)?;
         Ok(if is_name(&channel) {
-            host.publish(&channel, kind, &payload, except.map(ConnectionId::from_u64))
+            let message = Message::new(kind, &payload);
+            host.publish(&channel, message, except.map(ConnectionId::from_u64))
         } else {
             Err(EffectError::TooLarge)
         })
@@ -107,15 +128,17 @@ fn publish_frame<H: Host>(
     mut context: Context<'_, H>,
     (channel, frame, except): (WasmStr, Resource<Frame>, Option<u64>),
 ) -> wasmtime::Result<(Answer,)> {
-    effect(&mut context, |host, memory| {
+    let answer = effect(&mut context, |host, memory| {
         let channel = channel.to_str(&memory)?;
         let frame = memory.data().table.get(&frame)?;
         Ok(if is_name(&channel) {
-            host.publish(&channel, frame.kind, &frame.payload, except.map(ConnectionId::from_u64))
+            host.publish(&channel, frame.message(), except.map(ConnectionId::from_u64))
         } else {
             Err(EffectError::TooLarge)
         })
-    })
+    })?;
+    count_kept(&mut context, &frame);
+    Ok(answer)
 }
 
 fn broadcast<H: Host>(
@@ -124,7 +147,7 @@ fn broadcast<H: Host>(
 ) -> wasmtime::Result<(Answer,)> {
     effect(&mut context, |host, memory| {
         let (kind, payload) = message.read(memory)?;
-        Ok(host.broadcast(kind, &payload))
+        Ok(host.broadcast(Message::new(kind, &payload)))
     })
 }
 
@@ -132,10 +155,12 @@ fn broadcast_frame<H: Host>(
     mut context: Context<'_, H>,
     (frame,): (Resource<Frame>,),
 ) -> wasmtime::Result<(Answer,)> {
-    effect(&mut context, |host, memory| {
+    let answer = effect(&mut context, |host, memory| {
         let frame = memory.data().table.get(&frame)?;
-        Ok(host.broadcast(frame.kind, &frame.payload))
-    })
+        Ok(host.broadcast(frame.message()))
+    })?;
+    count_kept(&mut context, &frame);
+    Ok(answer)
 }
 
 fn subscribers<H: Host>(

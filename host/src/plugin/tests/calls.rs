@@ -144,6 +144,33 @@ fn one_frame_is_published_and_broadcast_many_times() {
 }
 
 #[test]
+fn a_frame_is_compressed_once_if_the_memory_limit_has_room_for_both_forms() {
+    let engine = engine(PATIENT);
+    // The guest's own memory takes 6 MiB of 16.
+    for (length, compressions) in [(5, 1), (4 << 20, 1), (6 << 20, 4)] {
+        let code = format!(
+            "(drop (memory.grow (i32.const 95)))
+            (i32.store (i32.const 512)
+                (call $new-frame (i32.const 1) (i32.const 0) (i32.const {length})))
+            (i32.store (i32.const 516) (i32.const 4))
+            (loop $again
+                (call $broadcast-frame (i32.load (i32.const 512)) (i32.const 0))
+                (i32.store (i32.const 516) (i32.sub (i32.load (i32.const 516)) (i32.const 1)))
+                (br_if $again (i32.load (i32.const 516))))
+            (call $drop-frame (i32.load (i32.const 512)))"
+        );
+        let version = load(&engine, &guest(&[(";;ON-MESSAGE", &code)]));
+        run(async {
+            let _busy = engine.busy();
+            let mut instance = instance(&version).await;
+            instance.call(message(Kind::Text, b"hello")).await.unwrap();
+            let host = instance.reclaim().unwrap();
+            assert_eq!((host.asked.len(), host.compressions), (4, compressions), "{length}");
+        });
+    }
+}
+
+#[test]
 fn effects_keep_their_order_and_numbers_come_back() {
     let (result, asked) = report(
         "(call $subscribe (local.get $connection) (i32.const 256) (i32.const 5) (i32.const 32))

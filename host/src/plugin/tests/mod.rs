@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Call, CloseError, Config, EffectError, Engine, Failure, Host, Instance, Version};
-use crate::types::{ConnectionId, Header, Kind, PluginId, Request};
+use crate::types::{ConnectionId, Header, Kind, Message, PluginId, Request};
 
 /// Long enough that no honest call reaches it on a busy machine.
 const PATIENT: Duration = Duration::from_secs(60);
@@ -38,12 +38,26 @@ struct Recorder {
     asked: Vec<Asked>,
     /// Ticks that found a call running: on a busy machine that may be any call.
     overdue: u32,
+    /// Of messages that the guest keeps.
+    compressions: u32,
 }
 
 impl Recorder {
     fn asked(&mut self, asked: Asked) -> Result<(), EffectError> {
         self.asked.push(asked);
         Ok(())
+    }
+
+    /// Compresses a message to itself, as the host would for its receivers.
+    fn compressed(&mut self, message: Message<'_>) -> (Kind, Vec<u8>) {
+        let Message { kind, payload, kept } = message;
+        if let Some(kept) = kept {
+            kept.get_or_make(|out| {
+                out.extend_from_slice(payload);
+                self.compressions += 1;
+            });
+        }
+        (kind, payload.to_vec())
     }
 }
 
@@ -97,15 +111,16 @@ impl Host for Recorder {
     fn publish(
         &mut self,
         channel: &str,
-        kind: Kind,
-        payload: &[u8],
+        message: Message<'_>,
         except: Option<ConnectionId>,
     ) -> Result<(), EffectError> {
-        self.asked(Asked::Publish(channel.to_owned(), kind, payload.to_vec(), except))
+        let (kind, payload) = self.compressed(message);
+        self.asked(Asked::Publish(channel.to_owned(), kind, payload, except))
     }
 
-    fn broadcast(&mut self, kind: Kind, payload: &[u8]) -> Result<(), EffectError> {
-        self.asked(Asked::Broadcast(kind, payload.to_vec()))
+    fn broadcast(&mut self, message: Message<'_>) -> Result<(), EffectError> {
+        let (kind, payload) = self.compressed(message);
+        self.asked(Asked::Broadcast(kind, payload))
     }
 
     fn subscribers(&mut self, _: &str) -> u64 {
