@@ -9,41 +9,37 @@ use plugsock_ws::{Kind, fragment};
 use super::Turn;
 use super::output::{Pieces, Source};
 use super::phase::{Conn, Phase};
-use crate::outbound::MAX_BY_SHARD;
+use crate::outbound::{Commit, Forms, MAX_BY_SHARD};
 
-/// A whole message in a commit: plain frames, and behind them perhaps compressed ones.
+/// A message in a commit, for some or many.
 #[derive(Clone, Copy, Debug)]
-pub struct Variants<'a> {
-    /// The number of the commit in this turn.
-    pub commit: u32,
-    /// Its bytes.
-    pub bytes: &'a [u8],
-    /// Where the plain frames begin.
-    pub at: u32,
-    /// Their length.
-    pub len: u32,
-    /// The length of the frames that were compressed on their own; 0 if there are none.
-    pub deflated: u32,
+pub struct Parcel<'a> {
+    /// The commit's number in this turn.
+    pub number: u32,
+    /// The commit.
+    pub commit: &'a Commit,
+    /// Where in it the message is.
+    pub forms: Forms,
 }
 
 impl Conn {
     /// Notes a message for the end of the turn, in the form that was made for all. False where it
     /// is sent nothing any more.
-    pub fn push_shared(&mut self, message: Variants<'_>, pieces: &mut Pieces) -> bool {
+    pub fn push_shared(&mut self, message: Parcel<'_>, pieces: &mut Pieces) -> bool {
         if !self.may_send() {
             return false;
         }
         let Phase::Open(session) = &self.phase else { return false };
-        if message.deflated > 0 && session.compressing.takes_shared {
+        if message.forms.deflated > 0 && session.compressing.takes_shared {
             self.push_deflated(message, pieces);
         } else {
-            self.queue.push(pieces, Source::Commit(message.commit), message.at, message.len);
+            self.push_plain(message, pieces);
         }
         true
     }
 
     /// Notes a message in the compressed form that was made without what was sent before.
-    fn push_deflated(&mut self, message: Variants<'_>, pieces: &mut Pieces) {
+    fn push_deflated(&mut self, message: Parcel<'_>, pieces: &mut Pieces) {
         let Phase::Open(session) = &mut self.phase else { return };
         if session.keeps_context() {
             // The peer's window moves on by the message, so ours must.
@@ -51,14 +47,19 @@ impl Conn {
                 session.machine.record_sent(payload);
             }
         }
-        let (source, at) = (Source::Commit(message.commit), message.at + message.len);
-        self.queue.push(pieces, source, at, message.deflated);
+        let Forms { deflated_at, deflated, .. } = message.forms;
+        self.queue.push(pieces, Source::Deflated(message.number), deflated_at, deflated);
+    }
+
+    fn push_plain(&mut self, message: Parcel<'_>, pieces: &mut Pieces) {
+        let Forms { at, len, .. } = message.forms;
+        self.queue.push(pieces, Source::Commit(message.number), at, len);
     }
 
     /// Notes a message for the end of the turn, compressed with what was sent before.
     pub fn push_own(
         &mut self,
-        message: Variants<'_>,
+        message: Parcel<'_>,
         fragment_size: usize,
         pieces: &mut Pieces,
         codec: &mut Codec,
@@ -66,7 +67,7 @@ impl Conn {
         if !self.may_send() {
             return;
         }
-        if message.deflated > 0 {
+        if message.forms.deflated > 0 {
             return self.push_deflated(message, pieces);
         }
         let Phase::Open(session) = &mut self.phase else { return };
@@ -77,10 +78,7 @@ impl Conn {
             Some((kind, compressed)) => pieces.put(&mut self.queue, Source::Scratch, |out| {
                 fragment::encode(kind, true, compressed, fragment_size, out);
             }),
-            None => {
-                let source = Source::Commit(message.commit);
-                self.queue.push(pieces, source, message.at, message.len);
-            }
+            None => self.push_plain(message, pieces),
         }
     }
 
@@ -103,9 +101,9 @@ impl Conn {
     }
 }
 
-impl<'a> Variants<'a> {
+impl<'a> Parcel<'a> {
     fn plain(&self) -> &'a [u8] {
-        &self.bytes[self.at as usize..(self.at + self.len) as usize]
+        self.commit.plain(self.forms)
     }
 
     /// The message itself.

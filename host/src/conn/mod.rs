@@ -24,7 +24,7 @@ mod socket;
 mod upgrade;
 
 pub use config::{Compression, Config, Heartbeat, SlowConsumer};
-pub use deliver::Variants;
+pub use deliver::Parcel;
 pub use output::{Pieces, Source};
 pub use phase::Conn;
 pub use route::{PagePermit, Pages, Route, Routes, Target};

@@ -29,6 +29,8 @@ pub enum Source {
     Scratch,
     /// In the turn's commit of this number, as messages.
     Commit(u32),
+    /// The same, compressed.
+    Deflated(u32),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +133,7 @@ impl Pieces {
         let all = match piece.source {
             Source::Control | Source::Scratch => &self.scratch,
             Source::Commit(index) => &commits[index as usize].bytes,
+            Source::Deflated(index) => &commits[index as usize].deflated,
         };
         &all[piece.at as usize..(piece.at + piece.len) as usize]
     }

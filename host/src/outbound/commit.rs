@@ -2,12 +2,16 @@
 
 use crate::types::{ConnectionId, PluginId};
 
-/// One buffer with frames, one with names and reasons, and what to do with them, in order.
+/// Buffers with frames, with names and reasons, and what to do with them, in order.
 #[derive(Debug, Default)]
 pub struct Commit {
     /// Whole frames. Those of publishes in a row stand side by side, so that they leave each
     /// subscriber as one range.
     pub bytes: Vec<u8>,
+    /// The same for subscribers that inflate: messages compressed on their own.
+    pub deflated: Vec<u8>,
+    /// Messages that may be in both.
+    pub messages: Vec<Forms>,
     /// Names of channels, and reasons of closes.
     pub names: Vec<u8>,
     /// In the order in which they were asked for.
@@ -21,7 +25,21 @@ pub struct Name {
     len: u8,
 }
 
-/// One effect. `at` and `len` are a range of the commit's bytes.
+/// Where in a commit the forms of a message are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forms {
+    /// Where its plain frames begin.
+    pub at: u32,
+    /// Their length.
+    pub len: u32,
+    /// Where its compressed frames begin.
+    pub deflated_at: u32,
+    /// Their length; 0 if there are none.
+    pub deflated: u32,
+}
+
+/// One effect. `at` and `len` are a range of the commit's bytes, `message` is the number of one of
+/// its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Whole encoded frames for one connection.
@@ -33,18 +51,13 @@ pub enum Entry {
         /// Their length.
         len: u32,
     },
-    /// A whole message for one connection whose shard has to compress it with what was sent before:
-    /// the range is the message as plain frames, then, unless `deflated` is 0, as frames
-    /// compressed on their own.
+    /// A message for one connection whose shard has to compress it with what was sent before,
+    /// unless there is a compressed form.
     Message {
         /// The receiver.
         conn: ConnectionId,
-        /// Where the plain frames begin.
-        at: u32,
-        /// Their length.
-        len: u32,
-        /// The length of the compressed frames.
-        deflated: u32,
+        /// Which message.
+        message: u32,
     },
     /// Start of the closing handshake.
     Close {
@@ -83,8 +96,7 @@ pub enum Entry {
         /// Of which name.
         channel: Name,
     },
-    /// A message for all subscribers: the range is the message as plain frames, then, unless
-    /// `deflated` is 0, as compressed ones.
+    /// A message for all subscribers.
     Publish {
         /// Who is left out.
         except: ConnectionId,
@@ -92,23 +104,15 @@ pub enum Entry {
         plugin: PluginId,
         /// Of which name.
         channel: Name,
-        /// Where the plain frames begin.
-        at: u32,
-        /// Their length.
-        len: u32,
-        /// The length of the compressed frames.
-        deflated: u32,
+        /// Which message.
+        message: u32,
     },
-    /// A message for all connections of a plugin, encoded as for [`Entry::Publish`].
+    /// A message for all connections of a plugin.
     Broadcast {
         /// Whose connections.
         plugin: PluginId,
-        /// Where the plain frames begin.
-        at: u32,
-        /// Their length.
-        len: u32,
-        /// The length of the compressed frames.
-        deflated: u32,
+        /// Which message.
+        message: u32,
     },
     /// A plain HTTP response, after which the connection ends.
     Respond {
@@ -138,22 +142,6 @@ impl Entry {
         }
     }
 
-    /// Its range of the commit's bytes: start and length.
-    #[must_use]
-    pub fn range(&self) -> (u32, u32) {
-        match *self {
-            Self::Send { at, len, .. } | Self::Respond { at, len, .. } => (at, len),
-            Self::Message { at, len, deflated, .. }
-            | Self::Broadcast { at, len, deflated, .. }
-            | Self::Publish { at, len, deflated, .. } => (at, len + deflated),
-            Self::Close { .. }
-            | Self::Subscribe { .. }
-            | Self::Unsubscribe { .. }
-            | Self::Handled { .. }
-            | Self::Finished { .. } => (0, 0),
-        }
-    }
-
     fn name_mut(&mut self) -> Option<&mut Name> {
         match self {
             Self::Close { reason, .. } => Some(reason),
@@ -164,13 +152,11 @@ impl Entry {
         }
     }
 
-    fn at_mut(&mut self) -> Option<&mut u32> {
+    fn message_mut(&mut self) -> Option<&mut u32> {
         match self {
-            Self::Send { at, .. }
-            | Self::Message { at, .. }
-            | Self::Broadcast { at, .. }
-            | Self::Respond { at, .. }
-            | Self::Publish { at, .. } => Some(at),
+            Self::Message { message, .. }
+            | Self::Publish { message, .. }
+            | Self::Broadcast { message, .. } => Some(message),
             _ => None,
         }
     }
@@ -191,12 +177,8 @@ impl Commit {
 
     /// Where the next bytes will stand.
     #[must_use]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "Effects stops a call at 64 MiB, and Outgoing a commit at 1 MiB plus one call"
-    )]
     pub fn end(&self) -> u32 {
-        self.bytes.len() as u32
+        end(&self.bytes)
     }
 
     /// Appends frames of `len` bytes that the caller has just put at `at`, the end of the bytes.
@@ -228,16 +210,48 @@ impl Commit {
         str::from_utf8(bytes).unwrap_or_default()
     }
 
+    /// Appends a message, of which `write` appends the plain form to the first buffer and perhaps a
+    /// compressed one to the second. Returns its number.
+    pub fn put_message(&mut self, write: impl FnOnce(&mut Vec<u8>, &mut Vec<u8>)) -> u32 {
+        let (at, deflated_at) = (self.end(), end(&self.deflated));
+        write(&mut self.bytes, &mut self.deflated);
+        let (len, deflated) = (self.end() - at, end(&self.deflated) - deflated_at);
+        self.messages.push(Forms { at, len, deflated_at, deflated });
+        end(&self.messages) - 1
+    }
+
+    /// A message's plain frames.
+    #[must_use]
+    pub fn plain(&self, message: Forms) -> &[u8] {
+        slice(&self.bytes, message.at, message.len)
+    }
+
+    /// Bytes of frames, of all forms.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.bytes.len() + self.deflated.len()
+    }
+
     /// Appends one effect of another commit.
     pub fn push_from(&mut self, other: &Self, mut entry: Entry) {
-        let (at, len) = entry.range();
-        let start = self.end();
-        self.bytes.extend_from_slice(&other.bytes[at as usize..(at + len) as usize]);
-        if let Entry::Send { conn, len, .. } = entry {
-            return self.push_send(conn, start, len);
-        }
-        if let Some(at) = entry.at_mut() {
+        if let Entry::Send { at, len, .. } | Entry::Respond { at, len, .. } = &mut entry {
+            let start = self.end();
+            self.bytes.extend_from_slice(slice(&other.bytes, *at, *len));
             *at = start;
+        }
+        if let Entry::Send { conn, at, len } = entry {
+            return self.push_send(conn, at, len);
+        }
+        if let Some(message) = entry.message_mut() {
+            let forms = other.messages[*message as usize];
+            *message = self.put_message(|plain, deflated| {
+                plain.extend_from_slice(other.plain(forms));
+                deflated.extend_from_slice(slice(
+                    &other.deflated,
+                    forms.deflated_at,
+                    forms.deflated,
+                ));
+            });
         }
         if let Some(name) = entry.name_mut()
             && let Some(moved) = self.put_name(other.name(*name))
@@ -249,13 +263,28 @@ impl Commit {
 
     /// Empties it for its next use.
     pub fn clear(&mut self) {
-        if self.bytes.capacity() > Self::KEPT {
-            self.bytes = Vec::new();
+        for buffer in [&mut self.bytes, &mut self.deflated] {
+            if buffer.capacity() > Self::KEPT {
+                *buffer = Vec::new();
+            }
+            buffer.clear();
         }
-        self.bytes.clear();
+        self.messages.clear();
         self.names.clear();
         self.entries.clear();
     }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "Effects stops a call at 64 MiB, and Outgoing a commit at 1 MiB plus one call"
+)]
+fn end<T>(buffer: &[T]) -> u32 {
+    buffer.len() as u32
+}
+
+fn slice(bytes: &[u8], at: u32, len: u32) -> &[u8] {
+    &bytes[at as usize..(at + len) as usize]
 }
 
 #[cfg(test)]
@@ -287,29 +316,43 @@ mod tests {
     }
 
     #[test]
-    fn publishes_in_a_row_stand_side_by_side_and_keep_their_names() {
+    fn publishes_in_a_row_stand_side_by_side_in_both_forms_and_keep_their_names() {
         let mut effects = Commit::default();
-        for (name, text) in [("tea", "one"), ("", "two"), ("coffee", "three")] {
+        for (name, text, short) in [("tea", "one", "1"), ("", "two", ""), ("coffee", "three", "3")]
+        {
             let channel = effects.put_name(name).unwrap();
-            let (at, len) = (effects.end(), u32::try_from(text.len()).unwrap());
-            effects.bytes.extend_from_slice(text.as_bytes());
+            let message = effects.put_message(|plain, deflated| {
+                plain.extend_from_slice(text.as_bytes());
+                deflated.extend_from_slice(short.as_bytes());
+            });
             let (except, plugin) = (ConnectionId::NOBODY, PluginId(1));
-            effects.entries.push(Entry::Publish { except, plugin, channel, at, len, deflated: 0 });
+            effects.entries.push(Entry::Publish { except, plugin, channel, message });
         }
         assert_eq!(effects.put_name(&"x".repeat(256)), None);
         let mut commit = Commit { names: b"before".to_vec(), ..Commit::default() };
+        let before = commit.put_message(|plain, _| plain.extend_from_slice(b"0"));
         effects.entries.iter().for_each(|entry| commit.push_from(&effects, *entry));
-        assert_eq!(commit.bytes, b"onetwothree");
-        let name_of = |entry: &Entry| match entry {
-            Entry::Publish { channel, .. } => commit.name(*channel).to_owned(),
-            _ => panic!("not a publish"),
-        };
-        let names: Vec<String> = commit.entries.iter().map(name_of).collect();
-        assert_eq!(names, ["tea", "", "coffee"]);
+        assert_eq!((before, &commit.bytes[..]), (0, &b"0onetwothree"[..]));
+        assert_eq!((&commit.deflated[..], commit.size()), (&b"13"[..], 14));
+        let seen: Vec<(&str, &[u8], &[u8])> = commit
+            .entries
+            .iter()
+            .map(|entry| match *entry {
+                Entry::Publish { channel, message, .. } => {
+                    let forms = commit.messages[message as usize];
+                    let deflated = slice(&commit.deflated, forms.deflated_at, forms.deflated);
+                    (commit.name(channel), commit.plain(forms), deflated)
+                }
+                _ => panic!("not a publish"),
+            })
+            .collect();
+        let expected: [(&str, &[u8], &[u8]); 3] =
+            [("tea", b"one", b"1"), ("", b"two", b""), ("coffee", b"three", b"3")];
+        assert_eq!(seen, expected);
     }
 
     #[test]
     fn an_entry_stays_small() {
-        assert!(size_of::<Entry>() <= 32, "{}", size_of::<Entry>());
+        assert!(size_of::<Entry>() <= 24, "{}", size_of::<Entry>());
     }
 }

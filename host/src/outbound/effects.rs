@@ -73,13 +73,14 @@ impl Effects {
         let at = self.commit.end();
         match coding {
             Coding::ByShard(bits) if self.encoder.is_worth_it(payload) => {
-                self.encoder.plain(kind, payload, &mut self.commit.bytes);
-                let len = self.commit.end() - at;
-                if payload.len() > MAX_BY_SHARD {
-                    self.encoder.deflated(kind, payload, bits, &mut self.commit.bytes);
-                }
-                let deflated = self.commit.end() - at - len;
-                self.commit.entries.push(Entry::Message { conn, at, len, deflated });
+                let encoder = &mut self.encoder;
+                let message = self.commit.put_message(|plain, deflated| {
+                    encoder.plain(kind, payload, plain);
+                    if payload.len() > MAX_BY_SHARD {
+                        encoder.deflated(kind, payload, bits, deflated);
+                    }
+                });
+                self.commit.entries.push(Entry::Message { conn, message });
                 return Ok(());
             }
             Coding::Alone(bits) => {
@@ -148,10 +149,9 @@ impl Effects {
     ) -> Result<(), Refused> {
         self.check_message(message.payload)?;
         let channel = self.put_channel(channel)?;
-        let at = self.commit.end();
-        let (len, deflated) = self.put_variants(message);
+        let message = self.put_forms(message);
         let (except, plugin) = (except.unwrap_or(ConnectionId::NOBODY), self.plugin);
-        self.commit.entries.push(Entry::Publish { except, plugin, channel, at, len, deflated });
+        self.commit.entries.push(Entry::Publish { except, plugin, channel, message });
         Ok(())
     }
 
@@ -161,9 +161,8 @@ impl Effects {
     /// The limits.
     pub fn broadcast(&mut self, message: Message<'_>) -> Result<(), Refused> {
         self.check_message(message.payload)?;
-        let at = self.commit.end();
-        let (len, deflated) = self.put_variants(message);
-        self.commit.entries.push(Entry::Broadcast { plugin: self.plugin, at, len, deflated });
+        let message = self.put_forms(message);
+        self.commit.entries.push(Entry::Broadcast { plugin: self.plugin, message });
         Ok(())
     }
 
@@ -231,23 +230,21 @@ impl Effects {
         self.check_budget(payload.len())
     }
 
-    /// Appends the message plain and, if somebody can use it, compressed on its own. Returns the
-    /// lengths; the second is 0 where nothing was appended.
-    fn put_variants(&mut self, message: Message<'_>) -> (u32, u32) {
+    /// Appends the message plain and, if somebody can use it, compressed on its own.
+    fn put_forms(&mut self, message: Message<'_>) -> u32 {
         let Message { kind, payload, kept } = message;
-        let (encoder, start) = (&mut self.encoder, self.commit.end());
-        encoder.plain(kind, payload, &mut self.commit.bytes);
-        let middle = self.commit.end();
-        if self.shared.directory.anyone_inflates(self.plugin) {
-            let out = &mut self.commit.bytes;
+        let inflated = self.shared.directory.anyone_inflates(self.plugin);
+        let encoder = &mut self.encoder;
+        self.commit.put_message(|plain, deflated| {
+            encoder.plain(kind, payload, plain);
             match kept {
-                None => drop(encoder.shared(kind, payload, out)),
-                Some(kept) => out.extend_from_slice(kept.get_or_make(|out| {
+                _ if !inflated => {}
+                None => drop(encoder.shared(kind, payload, deflated)),
+                Some(kept) => deflated.extend_from_slice(kept.get_or_make(|out| {
                     encoder.shared(kind, payload, out);
                 })),
             }
-        }
-        (middle - start, self.commit.end() - middle)
+        })
     }
 
     fn put_channel(&mut self, name: &str) -> Result<Name, Refused> {
@@ -264,8 +261,9 @@ impl Effects {
 
     fn check_budget(&self, bytes: usize) -> Result<(), Refused> {
         let most = BUDGET_BYTES.max(self.encoder.max_message_size());
-        let Commit { bytes: frames, names, entries } = &self.commit;
-        let fits = frames.len() + names.len() + bytes <= most && entries.len() < BUDGET_EFFECTS;
+        let Commit { names, entries, .. } = &self.commit;
+        let used = self.commit.size() + names.len();
+        let fits = used + bytes <= most && entries.len() < BUDGET_EFFECTS;
         if fits { Ok(()) } else { Err(Refused::OverBudget) }
     }
 }
@@ -276,7 +274,7 @@ mod tests {
     use plugsock_ws::extension::WindowBits;
 
     use super::*;
-    use crate::outbound::Compression;
+    use crate::outbound::{Compression, Forms};
     use crate::types::Kept;
 
     const PLUGIN: PluginId = PluginId(1);
@@ -333,17 +331,12 @@ mod tests {
         for message in [Message::new(Kind::Text, payload), message, message] {
             effects.broadcast(message).unwrap();
         }
-        let forms: Vec<&[u8]> = effects
-            .commit
-            .entries
-            .iter()
-            .map(|entry| match *entry {
-                Entry::Broadcast { at, len, deflated, .. } => {
-                    &effects.commit.bytes[(at + len) as usize..(at + len + deflated) as usize]
-                }
-                _ => panic!("{entry:?}"),
-            })
-            .collect();
+        let Commit { messages, deflated, .. } = &effects.commit;
+        let form = |forms: &Forms| {
+            let start = forms.deflated_at as usize;
+            &deflated[start..start + forms.deflated as usize]
+        };
+        let forms: Vec<&[u8]> = messages.iter().map(form).collect();
         let [plain, once, first, second] = forms[..] else { panic!("{forms:?}") };
         assert!(plain.is_empty() && !once.is_empty());
         assert_eq!((first, second), (once, once));

@@ -80,7 +80,7 @@ impl Hub {
             commit.clear();
             return commit;
         }
-        state.bytes += commit.bytes.len();
+        state.bytes += commit.size();
         if state.bytes >= FULL_BYTES {
             self.0[shard].full.store(true, Ordering::Relaxed);
         }

@@ -16,7 +16,7 @@ mod topics;
 
 use std::sync::Arc;
 
-pub use commit::{Commit, Entry, Name};
+pub use commit::{Commit, Entry, Forms, Name};
 pub use directory::{Coding, Directory};
 pub use effects::{Effects, MAX_BY_SHARD, Refused};
 pub use encoder::{Compression, Encoding};

@@ -95,7 +95,7 @@ impl Outgoing {
     fn push_from(&mut self, shard: usize, done: &Commit, entry: Entry) {
         if let Some(commit) = self.commits.get_mut(shard) {
             commit.push_from(done, entry);
-            self.full |= commit.entries.len() >= FULL_ENTRIES || commit.bytes.len() >= FULL_BYTES;
+            self.full |= commit.entries.len() >= FULL_ENTRIES || commit.size() >= FULL_BYTES;
         }
     }
 }

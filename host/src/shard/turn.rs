@@ -15,7 +15,7 @@ use super::slab::Slab;
 use super::wheel::Wheel;
 use super::{BUFFER, Control, EVENTS, WAKER};
 use crate::clock;
-use crate::conn::{Conn, Env, Pieces, RETRY_AFTER_S, Tick, Turn, Variants};
+use crate::conn::{Conn, Env, Parcel, Pieces, RETRY_AFTER_S, Tick, Turn};
 use crate::inbound::Batch;
 use crate::listen::Rejected;
 use crate::metrics::Counter;
@@ -262,12 +262,14 @@ impl Shard {
     }
 
     fn carry_out_one(&mut self, number: u32, commit: &Commit, entry: Entry) {
+        let parcel =
+            |message: u32| Parcel { number, commit, forms: commit.messages[message as usize] };
         match entry {
             Entry::Send { conn, at, len } => self.visit_tenant(conn, |conn, turn| {
                 conn.push(number, at, len, turn.pieces);
             }),
-            Entry::Message { conn, at, len, deflated } => {
-                let message = Variants { commit: number, bytes: &commit.bytes, at, len, deflated };
+            Entry::Message { conn, message } => {
+                let message = parcel(message);
                 self.visit_tenant(conn, |conn, turn| {
                     let size = turn.env.config.fragment_size;
                     conn.push_own(message, size, turn.pieces, turn.codec);
@@ -289,9 +291,8 @@ impl Shard {
             Entry::Unsubscribe { conn, channel } => self.visit_tenant(conn, |conn, turn| {
                 conn.unsubscribe(commit.name(channel), turn);
             }),
-            Entry::Publish { except, plugin, channel, at, len, deflated } => {
-                let channel = commit.name(channel);
-                let message = Variants { commit: number, bytes: &commit.bytes, at, len, deflated };
+            Entry::Publish { except, plugin, channel, message } => {
+                let (channel, message) = (commit.name(channel), parcel(message));
                 let mut delivered = 0;
                 for slot in self.topics.subscribers(plugin, channel) {
                     let Some(slot_of) = self.conns.slot(slot) else { continue };
@@ -303,8 +304,8 @@ impl Shard {
                 }
                 self.env.metrics.add(self.env.shard, Counter::Delivered, delivered);
             }
-            Entry::Broadcast { plugin, at, len, deflated } => {
-                let message = Variants { commit: number, bytes: &commit.bytes, at, len, deflated };
+            Entry::Broadcast { plugin, message } => {
+                let message = parcel(message);
                 let mut delivered = 0;
                 for (slot, slot_of) in self.conns.tenants() {
                     if let Some(conn) = &mut slot_of.conn

@@ -11,6 +11,10 @@ from workloads import SERVERS, WORKLOADS, Workload
 FIGURES = {
     "ratio": ("CPU, × {reference}", 2, 1,
               "CPU time per {unit} ÷ that of {reference}: less is better"),
+    "gain": ("CPU, {reference} ÷ it", 1, 1,
+             "CPU time per {unit} of {reference} ÷ that of the server: more is better"),
+    "speedup": ("p50, {reference} ÷ it", 1, 1,
+                "p50 of {reference} ÷ that of the server: more is better"),
     "cpu_us": ("CPU µs/{unit}", 2, 1, ""),
     "rate": ("{units}/s", 0, 1, "{units} per second: more is better"),
     "p50_us": ("p50, ms", 2, 1e-3, "half of the {units} took no longer, ms: less is better"),
@@ -35,10 +39,11 @@ it and writes this page.
 - Every peer echoes as its own documentation shows it, on one thread, with its default buffers (and
   tokio-tungstenite a second time with 4 KiB): [Bun and ws](../tests/bench/peers/servers),
   [Rust](../tests/bench/peers/rust/src). Broadcasts are Bun's `publish`, the loop of ws's README,
-  and in Rust a tokio broadcast channel. ws has bufferutil, as its README advises. Two bare loops
-  only echo: without limits, deadlines and routes they show what is left to gain. They,
-  tokio-tungstenite and fastwebsockets cannot compress. Plugsock brings an allocator (jemalloc),
-  the other Rust programs use the system's.
+  and in Rust a tokio broadcast channel. ws has bufferutil, as its README advises. Bare loops
+  are without limits, deadlines and routes: two only echo, one only broadcasts, and show what is
+  left to gain. The naive loop encodes, compresses and writes for each message and receiver. The
+  echo loops, tokio-tungstenite and fastwebsockets cannot compress. Plugsock brings an allocator
+  (jemalloc), the other Rust programs use the system's.
 - Plugsock has one I/O thread and one worker. *Plugin* is the echo, or the chat, of this repository
   as a WebAssembly component: user code in a sandbox, which the others do not have. In broadcasts it
   is the chat, which also puts the sender's name before each message.
@@ -108,9 +113,14 @@ def charts(workload: Workload, result: dict) -> dict[str, str]:
 
 
 def figures(workload: Workload, row: dict, figure: str) -> list[float]:
-    """A figure of all rounds; none for the ratio of the reference."""
-    if figure == "ratio":
-        return row["ratios"]
+    """A figure of all rounds; none for the ratios of the reference."""
+    match figure:
+        case "ratio":
+            return row["ratios"]
+        case "gain":
+            return [1 / ratio for ratio in row["ratios"]]
+        case "speedup":
+            return row["speedups"]
 
     def of(run: dict) -> float:
         match figure:

@@ -23,7 +23,8 @@ PLUGSOCK = "{bin}/plugsock serve --config {config} --set log.level=warn"
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A server, and what it can do: a path for each of "echo", "deflate" and "broadcast"."""
+    """A server, and what it can do: a path for each of "echo", "deflate", "broadcast"
+    and "broadcast-deflate"."""
 
     name: str
     label: str
@@ -33,7 +34,7 @@ class Server:
     kind: str = "peer"
 
     def candidate(self, service: str) -> Candidate:
-        deflates = service == "deflate"
+        deflates = service.endswith("deflate")
         if self.kind == "ours":
             config = PLUGSOCK_CONFIG + (DEFLATE if deflates else "") + CHAT
             return Candidate(self.name, self.command, self.paths[service], config)
@@ -43,7 +44,9 @@ class Server:
 
 ECHO = {"echo": "/"}
 BOTH = {"echo": "/", "broadcast": "/broadcast"}
-ALL = {**BOTH, "deflate": "/"}
+ALL = {**BOTH, "deflate": "/", "broadcast-deflate": "/broadcast"}
+BARE = {"broadcast": "/", "broadcast-deflate": "/"}
+NAIVE = {"broadcast-deflate": "/"}
 
 SERVERS = {server.name: server for server in [
     Server("epoll", "bare epoll loop", "{bin}/epoll-echo --listen 127.0.0.1:{port}", ECHO,
@@ -52,10 +55,17 @@ SERVERS = {server.name: server for server in [
            "limit"),
     Server("tokio", "bare tokio tasks", "{bin}/tokio-echo --listen 127.0.0.1:{port}", ECHO,
            "limit"),
+    Server("broadcast", "bare broadcast loop", "{bin}/epoll-broadcast --listen 127.0.0.1:{port}",
+           BARE, "limit"),
+    Server("naive", "naive loop", "{bin}/epoll-broadcast --naive --listen 127.0.0.1:{port}",
+           NAIVE, "limit"),
+    Server("naive-fast", "naive loop, level 1",
+           "{bin}/epoll-broadcast --naive --level 1 --listen 127.0.0.1:{port}", NAIVE, "limit"),
     Server("native", "Plugsock, built-in echo", PLUGSOCK,
            {"echo": "/native", "deflate": "/native"}, "ours"),
     Server("plugin", "Plugsock, plugin", PLUGSOCK,
-           {"echo": "/echo", "deflate": "/echo", "broadcast": "/chat?room=bench"}, "ours"),
+           {"echo": "/echo", "deflate": "/echo", "broadcast": "/chat?room=bench",
+            "broadcast-deflate": "/chat?room=bench"}, "ours"),
     Server("tungstenite", "tokio-tungstenite", "{rust}/tungstenite {port}", BOTH),
     Server("tungstenite-4k", "tokio-tungstenite, 4 KiB", "{rust}/tungstenite {port} 4096", BOTH),
     Server("fastwebsockets", "fastwebsockets", "{rust}/fastwebsockets {port}", BOTH),
@@ -80,6 +90,8 @@ class Workload:
     unit: str = "message"
     # Opens so many and holds them, instead of sending messages.
     connections: int = 0
+    # Measured for so long at least, where a round of a slow server takes seconds.
+    seconds: float = 0
 
     def servers(self) -> list[Server]:
         """All that can do it, the reference first."""
@@ -89,8 +101,13 @@ class Workload:
 
 CLOSED = {"figures": ("ratio", "cpu_us", "rate"), "charts": ("ratio",)}
 BROADCAST = {"figures": ("ratio", "cpu_us", "rate", "p50_us", "p99_us"), "charts": ("rate",),
-             "service": "broadcast", "reference": "tungstenite-4k", "unit": "delivery"}
+             "service": "broadcast", "reference": "broadcast", "unit": "delivery"}
 RECEIVERS = ("--broadcast", "--text", "--clients", "5000")
+# How many times the least is more telling than a ratio near nothing.
+COMPRESSED = {"figures": ("gain", "speedup", "cpu_us", "rate", "p50_us", "p99_us"),
+              "charts": ("gain", "speedup"), "service": "broadcast-deflate",
+              "reference": "naive", "unit": "delivery"}
+MANY_RECEIVERS = ("--broadcast", "--text", "--deflate", "--clients", "10000", "--size", "1024")
 
 WORKLOADS = [
     Workload("echo-1", "Echo: 200 clients, 1 message in flight each",
@@ -123,6 +140,18 @@ WORKLOADS = [
              "The same with 16 messages, which the publisher sends in one write. p50 and p99 are "
              "the time until the last receiver has all of them.",
              (*RECEIVERS, "--in-flight", "16"), **BROADCAST),
+    Workload("broadcast-deflate-1",
+             "Broadcast with compression: 1 message of 1 KiB to 10,000 receivers",
+             "permessage-deflate without context takeover, text like JSON. The naive loop "
+             "compresses (zlib's level 6) and writes for each message and receiver. Plugsock, ws "
+             "and the bare loop compress at level 1; Bun has no such setting. Measured for at "
+             "least 8 s, because the first round of ws takes seconds.",
+             (*MANY_RECEIVERS, "--in-flight", "1"), seconds=8, **COMPRESSED),
+    Workload("broadcast-deflate-16",
+             "Broadcast with compression: 16 messages of 1 KiB at once to 10,000 receivers",
+             "The same with 16 messages, which the publisher sends in one write. Measured for at "
+             "least 6 s, because a round of the naive loop takes seconds.",
+             (*MANY_RECEIVERS, "--in-flight", "16"), seconds=6, **COMPRESSED),
     Workload("connections", "Connections: 10,000 handshakes, and what idle ones weigh",
              "At most 100 are being opened at once. Memory is the process's own (RssAnon), without "
              "the kernel's sockets: how much it grew for each connection, what it was before, and "

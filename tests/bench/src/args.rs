@@ -29,6 +29,12 @@ impl Args {
         }
     }
 
+    /// Takes `name`, which stands alone; returns whether it was there.
+    pub(crate) fn flag(&mut self, name: &str) -> bool {
+        let at = self.0.iter().position(|arg| arg == name);
+        at.map(|at| self.0.remove(at)).is_some()
+    }
+
     /// Refuses what nobody asked for.
     pub(crate) fn finish(self) -> Result<(), Error> {
         match self.0.first() {
@@ -85,6 +91,14 @@ mod tests {
         assert_eq!(args.value("--size").unwrap(), Some(100));
         assert_eq!(args.value::<u32>("--clients").unwrap(), None);
         assert_eq!(args.value::<String>("--text").unwrap().as_deref(), Some("yes"));
+        assert!(args.finish().is_ok());
+    }
+
+    #[test]
+    fn takes_flags_between_values() {
+        let mut args = args("--naive --level 3 --deflate");
+        assert!(args.flag("--deflate") && args.flag("--naive") && !args.flag("--naive"));
+        assert_eq!(args.value("--level").unwrap(), Some(3));
         assert!(args.finish().is_ok());
     }
 

@@ -1,11 +1,15 @@
-//! What Plugsock is measured beside: three bare echo servers. The load comes from `plugsock bench`.
+//! What Plugsock is measured beside: bare loops. The load comes from `plugsock bench`.
 //!
 //! The echo servers share framing and handshake, so that they differ only in how they wait for
-//! sockets. None of them is fit for anything but measuring: they have no limits and no deadlines.
+//! sockets. The broadcast server has two ways to send to many: the least that it can cost, and
+//! the plain loop over messages and clients. None of them is fit for anything but measuring: they
+//! have no limits and no deadlines.
 //! `README.md` says how to run them and how to read what they print.
 
 #[cfg(target_os = "linux")]
 mod args;
+#[cfg(target_os = "linux")]
+mod broadcast;
 #[cfg(target_os = "linux")]
 mod echo;
 #[cfg(target_os = "linux")]
@@ -26,6 +30,8 @@ pub enum Tool {
     MioEcho,
     /// `tokio-echo`: one task per connection on a current-thread tokio runtime.
     TokioEcho,
+    /// `epoll-broadcast`: what one client sends goes to all, encoded once or for each of them.
+    EpollBroadcast,
 }
 
 /// Runs a tool with the arguments of the process.
@@ -39,6 +45,7 @@ pub fn run(tool: Tool) -> ExitCode {
         Tool::EpollEcho => echo::run(args, echo::epoll_loop::run),
         Tool::MioEcho => echo::run(args, echo::mio_loop::run),
         Tool::TokioEcho => echo::run(args, echo::tokio_loop::run),
+        Tool::EpollBroadcast => broadcast::run(args),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

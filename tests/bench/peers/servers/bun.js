@@ -19,7 +19,7 @@ Bun.serve({
       if (ws.data.broadcasts) ws.subscribe("all");
     },
     message(ws, message) {
-      if (ws.data.broadcasts) ws.publish("all", message);
+      if (ws.data.broadcasts) ws.publish("all", message, deflate);
       else ws.send(message, deflate);
     },
   },

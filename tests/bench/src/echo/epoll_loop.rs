@@ -8,7 +8,8 @@ use super::conn::Conn;
 use super::{BUFFER, EVENTS, Options};
 use crate::sys::{Epoll, Events, accept};
 
-const LISTENER: u64 = u64::MAX;
+/// No descriptor has this token.
+pub(crate) const LISTENER: u64 = u64::MAX;
 
 pub(crate) fn run(listener: TcpListener, _: Options) -> io::Result<()> {
     let epoll = Epoll::new()?;
@@ -21,7 +22,7 @@ pub(crate) fn run(listener: TcpListener, _: Options) -> io::Result<()> {
         for index in 0..epoll.wait(&mut events)? {
             let event = events.get(index);
             if event.token == LISTENER {
-                accept_all(&listener, &epoll, &mut conns)?;
+                accept_all(&listener, &epoll, &mut conns, Conn::new)?;
                 continue;
             }
             let Some(slot) = usize::try_from(event.token).ok().and_then(|at| conns.get_mut(at))
@@ -37,10 +38,12 @@ pub(crate) fn run(listener: TcpListener, _: Options) -> io::Result<()> {
     }
 }
 
-fn accept_all(
+/// Takes in whoever waits, each at the place of its descriptor, which is also its token.
+pub(crate) fn accept_all<C>(
     listener: &TcpListener,
     epoll: &Epoll,
-    conns: &mut Vec<Option<Conn<TcpStream>>>,
+    conns: &mut Vec<Option<C>>,
+    new: fn(TcpStream) -> C,
 ) -> io::Result<()> {
     loop {
         let stream = match accept(listener) {
@@ -54,6 +57,6 @@ fn accept_all(
         if conns.len() <= token {
             conns.resize_with(token + 1, || None);
         }
-        conns[token] = Some(Conn::new(stream));
+        conns[token] = Some(new(stream));
     }
 }

@@ -13,10 +13,10 @@ use crate::args::{Args, Error};
 use crate::sys;
 
 /// The one receive buffer of a server, in bytes.
-const BUFFER: usize = 64 * 1024;
+pub(crate) const BUFFER: usize = 64 * 1024;
 
 /// Events taken from the kernel in one call.
-const EVENTS: usize = 1024;
+pub(crate) const EVENTS: usize = 1024;
 
 /// A server: runs on a listener until the process is killed.
 type Server = fn(TcpListener, Options) -> io::Result<()>;
@@ -28,14 +28,19 @@ pub(crate) struct Options {
     event_interval: Option<u32>,
 }
 
-/// Listens where the arguments say, says so, and serves.
+/// Listens where the arguments say and serves.
 pub(crate) fn run(mut args: Args, server: Server) -> Result<bool, Error> {
-    let address = args.value("--listen")?.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 9001)));
     let options = Options { event_interval: args.value("--event-interval")? };
+    server(listen(args)?, options)?;
+    Ok(true)
+}
+
+/// Listens where what is left of the arguments says, and says so.
+pub(crate) fn listen(mut args: Args) -> Result<TcpListener, Error> {
+    let address = args.value("--listen")?.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 9001)));
     args.finish()?;
     sys::raise_open_files()?;
     let listener = sys::listen(address)?;
     writeln!(io::stdout(), "listening on {}", listener.local_addr()?)?;
-    server(listener, options)?;
-    Ok(true)
+    Ok(listener)
 }

@@ -78,7 +78,7 @@ impl Session {
             let Some(head) = upgrade::head_len(input) else {
                 return Ok(reply);
             };
-            reply = upgrade::accept(&input[..head])?;
+            reply = upgrade::accept(&input[..head], None)?;
             input.drain(..head);
             self.stage = Stage::Open;
         }
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn any_split_gives_the_same_reply_and_leaves_nothing_behind() {
         let mut input = upgrade::request("/");
-        let mut expected = upgrade::accept(&input).unwrap();
+        let mut expected = upgrade::accept(&input, None).unwrap();
         for (size, fill) in [(5, 1), (200, 2)] {
             write_masked(&mut input, FIN | BINARY, [1, 2, 3, 4], &vec![fill; size]);
         }
