@@ -1,8 +1,8 @@
 //! The thread that interrupts guests: it moves the engine's epoch on every millisecond.
 //!
 //! It sleeps while no worker is busy, so an idle host costs nothing. Waking it costs the worker a
-//! system call; it therefore lingers for [`LINGER`] ticks after the last work, and a host that is
-//! half busy never pays.
+//! system call; it therefore lingers for [`LINGER`] ticks after the last work. A host that is half
+//! busy never pays, and one with work now and then does not pay for ticks in between.
 
 use std::io;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::task;
 /// Between two ticks; the operating system adds about 60 µs.
 const TICK: Duration = Duration::from_millis(1);
 /// Ticks without any work before the thread sleeps.
-const LINGER: u32 = 50;
+const LINGER: u32 = 4;
 
 /// Owns the thread; dropping it stops and joins it.
 pub(super) struct Ticker {

@@ -34,7 +34,8 @@ impl Key {
     pub fn parse(value: &[u8]) -> Option<Self> {
         let key: [u8; Self::SIZE] = value.try_into().ok()?;
         let digits = key.strip_suffix(b"==")?;
-        digits.iter().all(|digit| ALPHABET.contains(digit)).then_some(Self(key))
+        let is_digit = |digit: &u8| digit.is_ascii_alphanumeric() || matches!(digit, b'+' | b'/');
+        digits.iter().all(is_digit).then_some(Self(key))
     }
 
     /// As it stands on the wire.

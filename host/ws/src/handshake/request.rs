@@ -126,7 +126,12 @@ fn split_target(target: &str) -> Result<(Option<&str>, &str), Refusal> {
 
 /// Whether only bytes of a host and port stand in `value` (RFC 3986 §3.2.2); no user name.
 fn is_authority(value: &str) -> bool {
-    value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:[]".contains(&byte))
+    // Unreserved characters, sub-delims, and what separates the port or encloses an IPv6 address.
+    value.bytes().all(|byte| {
+        byte.is_ascii_alphanumeric()
+            || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'%' | b'!' | b'$' | b'&' | b'\'')
+            || matches!(byte, b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':' | b'[' | b']')
+    })
 }
 
 /// Whether a body is announced. Bodies are not read here; the bytes would pass for frames.
