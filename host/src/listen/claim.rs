@@ -40,7 +40,8 @@ impl Claim {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         });
-        let socket = std::os::unix::net::UnixDatagram::unbound()?;
+        // In a sandbox that denies them nobody could be found.
+        let Ok(socket) = std::os::unix::net::UnixDatagram::unbound() else { return Ok(()) };
         for one in [address, all] {
             if socket.connect_addr(&name(one)?).is_ok() {
                 return Err(io::ErrorKind::AddrInUse.into());

@@ -2,20 +2,32 @@
 //! that 10,000 members are 10 in every channel. A message is published to the channel whose number
 //! its first four bytes are, six bits each, and sent back. For `instances = "single"`.
 
+use std::collections::HashSet;
+
 use plugsock_guests::echo;
-use plugsock_plugin::{Channel, Connection, Message, Plugin, register};
+use plugsock_plugin::{Channel, Close, Connection, Message, Plugin, register};
 
 const CHANNELS: u32 = 100_000;
 const EACH: u32 = 100;
+const EVERYBODY: Channel<'static> = Channel::new("everybody");
 
 #[derive(Default)]
 struct Channels {
     next: u32,
+    everybody: HashSet<u64>,
 }
 
 impl Plugin for Channels {
     fn on_open(&mut self, conn: Connection) {
-        if conn.upgrade_request().is_none_or(|request| request.query_param("member").is_none()) {
+        let request = conn.upgrade_request();
+        let asks = |name| request.as_ref().is_some_and(|one| one.query_param(name).is_some());
+        if asks("everybody") {
+            self.everybody.insert(conn.id());
+            if let Err(error) = conn.subscribe(EVERYBODY.name()) {
+                eprintln!("guest cannot subscribe: {error}");
+            }
+        }
+        if !asks("member") {
             return;
         }
         for _ in 0..EACH {
@@ -27,6 +39,12 @@ impl Plugin for Channels {
     }
 
     fn on_message(&mut self, conn: Connection, message: Message) {
+        if self.everybody.contains(&conn.id()) {
+            if let Err(error) = EVERYBODY.publish(&message) {
+                eprintln!("guest cannot publish: {error}");
+            }
+            return;
+        }
         let bytes = message.as_bytes();
         let digits = bytes.iter().take(4).rev().map(|digit| u32::from(digit.wrapping_sub(b'0')));
         let number = digits.fold(0, |number, digit| number << 6 | digit & 0x3f);
@@ -36,6 +54,10 @@ impl Plugin for Channels {
             eprintln!("guest cannot publish: {error}");
         }
         echo(conn, &message);
+    }
+
+    fn on_close(&mut self, conn: Connection, _: Close) {
+        self.everybody.remove(&conn.id());
     }
 }
 
