@@ -47,7 +47,7 @@ def chart(title: str, subtitle: str, bars: list[Bar]) -> str:
         f"<title>{escape(title)}</title>",
         f"<style>{STYLE}</style>",
         f'<rect class="paper" width="{WIDTH}" height="{height}"/>',
-        f'<text class="title" x="16" y="30">{escape(title)}</text>',
+        f'<text class="title" x="16" y="30"\n>{escape(title)}</text>',
         f'<text class="small" x="16" y="52"\n>{escape(subtitle)}</text>',
     ]
     for index, bar in enumerate(bars):
